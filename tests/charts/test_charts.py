@@ -90,9 +90,9 @@ def test_bars_of_several_sets_share_a_bin_without_overlap():
 
 def test_the_papers_values_stand_beside_its_sets():
     inside, given = (
-        published.value("2a", of, "target (or its lemma) in context") for of in ("lambada", "input")
+        published.find_value("2a", of, "target (or its lemma) in context") for of in ("lambada", "input")
     )
-    outside = published.value("text", "lambada", "target (or its lemma) not in context")
+    outside = published.find_value("text", "lambada", "target (or its lemma) not in context")
     assert marks(charts.in_context(TWO)) == [
         ("LAMBADA", "in context", inside.low / 100, f"paper: >{inside.low:g} %"),
         ("LAMBADA", "not in context", outside.about / 100, "paper"),
@@ -101,13 +101,13 @@ def test_the_papers_values_stand_beside_its_sets():
     shapes = {r["kind"]: r["shape"] for r in rows(charts.in_context(TWO)) if "source" in r}
     assert list(shapes.values()) == ["triangle-up", "diamond", "triangle-down"]
     assert [(m[0], m[1], m[2]) for m in marks(charts.target_classes(TWO))] == [
-        ("LAMBADA", label, published.value("2b", "lambada", quantity).about / 100)
+        ("LAMBADA", label, published.find_value("2b", "lambada", quantity).about / 100)
         for label, quantity in (("PN", "proper nouns"), ("CN", "common nouns"), ("V", "verbs"))
     ]
     assert marks(charts.target_classes_out_of_context(LAMBADA))[0][1:3] == ("PN", 0.01)
     assert [m[2] for m in marks(charts.direct_speech(TWO))] == [0.71, 0.61]
     (mean,) = (r["mean"] for r in rows(charts.lengths(TWO)) if r.get("kind") == "paper's mean")
-    assert mean == published.value("text", "dev", "tokens per passage").about
+    assert mean == published.find_value("text", "dev", "tokens per passage").about
 
 
 def test_the_papers_values_stand_beside_no_other_set():

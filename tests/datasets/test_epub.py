@@ -2,7 +2,6 @@
 
 import html
 import struct
-import zipfile
 
 import builders as b
 import pytest
@@ -221,10 +220,3 @@ def test_a_locked_zip_is_said_to_be_encrypted():
     place = content.rindex(b"PK\x01\x02")  # of a file in the directory: its flags come 8 bytes on
     content[place + 8 : place + 10] = struct.pack("<H", 1)
     refused("DRM", read_epub, bytes(content), "weir.epub")
-
-
-def test_only_what_every_reader_unpacks_is_unpacked(tmp_path):
-    with zipfile.ZipFile(tmp_path / "x", "w", zipfile.ZIP_LZMA) as packed:
-        for name, content in b.epub_files({"1.xhtml": WEIR}).items():
-            packed.writestr(name, content)
-    refused("method 14, not deflate", read_epub, (tmp_path / "x").read_bytes(), "weir.epub")

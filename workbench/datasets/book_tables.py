@@ -32,7 +32,6 @@ _METADATA = "metadata"  # a column whose cells have the other fields by name, or
 _ABOUT = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
 _ROWS = 16  # that are in memory at a time
 _BROKEN = "correct the row, or write the table anew"
-_COMPRESSED = "write it anew: datasets.Dataset.from_file(path).to_parquet(...)"
 _REWRITE = "get the file again, or write the table anew"
 _UTF8 = {None, "utf-8-sig"}
 _MAGIC = b"ARROW1\0\0"  # of a file of Arrow, before what is a stream
@@ -59,7 +58,7 @@ def read_book_rows(path: Path, prefix: str) -> Iterator[BookRow | tuple[str, Dat
 
     A book has the name of its ``domain``, if there is such a column, and the number of its row after
     `prefix`. Of JSON lines and Arrow some rows are in memory at a time, of Parquet a group of rows; other
-    tables are read at once, up to an eighth of the bound on memory.
+    tables are read at once.
     """
     ids: set[str] = set()
     is_first = True
@@ -101,7 +100,7 @@ def _records(path: Path) -> Iterator[dict[str, Any] | DataError]:
     with reading(path, "this table of books", remedy=_REWRITE):
         if start.startswith(b"PAR1"):
             for batch in pq.ParquetFile(path).iter_batches(_ROWS):
-                yield from _wanted(batch, path).to_pylist()
+                yield from _wanted(batch).to_pylist()
         elif start == _MAGIC or start.startswith(b"\xff\xff\xff\xff"):
             yield from _arrow(path, len(_MAGIC) if start == _MAGIC else 0)
         elif ending in {".jsonl", ".ndjson"} and start[:1] != b"[" and encoding_of_mark(start) in _UTF8:
@@ -109,20 +108,18 @@ def _records(path: Path) -> Iterator[dict[str, Any] | DataError]:
         else:
             data = files.read_bytes(path)
             table = read_frame(data, path)
-            for record in _wanted(table.frame, path).to_dict("records"):
+            for record in _wanted(table.frame).to_dict("records"):
                 yield {str(name): cell for name, cell in record.items()}
             yield from table.problems
 
 
-def _wanted(table: Any, path: Path) -> Any:
+def _wanted(table: Any) -> Any:
     """Return the columns of a table that say something of a book, of a batch or a frame."""
     is_batch = isinstance(table, pa.RecordBatch)
     names = list(table.schema.names if is_batch else table.columns)
     wanted = {_METADATA, "domain", *(name for names in COLUMNS.values() for name in names)}
     columns = [name for name in names if str(name).lower() in wanted]
     columns = columns if "text" in _roles(columns) else names  # for the error
-    if twice := [name for name in columns if names.count(name) > 1]:
-        raise DataError(f"the column {twice[0]!r} occurs twice", file=path, remedy="rename one of them")
     return table.select(columns) if is_batch else table[columns]
 
 
@@ -143,33 +140,14 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any] | DataError]:
 
 
 def _arrow(path: Path, start: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a stream of Arrow; one that is compressed could hold any amount, and is refused."""
+    """Yield the rows of a stream of Arrow."""
     with pa.memory_map(str(path)) as file:
         file.seek(start)
-        messages = iter(pa.ipc.MessageReader.open_stream(file))
-        schema = pa.ipc.read_schema(next(messages))
-        for message in messages:
-            if message.type != "record batch" or _is_compressed(message.metadata.to_pybytes()):
-                raise DataError("it is compressed or has dictionaries", file=path, remedy=_COMPRESSED)
-            batch = pa.ipc.read_record_batch(message, schema)
+        for batch in pa.ipc.open_stream(file):
             batch.validate(full=True)
-            batch = _wanted(batch, path)
-            for begin in range(0, len(batch), _ROWS):
-                yield from batch.slice(begin, _ROWS).to_pylist()
-
-
-def _is_compressed(message: bytes) -> bool:
-    """Return whether a record batch is compressed: the field 3 of the field 2 of a message of Arrow."""
-
-    def field(table: int, number: int) -> int:
-        vtable = table - int.from_bytes(message[table : table + 4], "little", signed=True)
-        size = int.from_bytes(message[vtable : vtable + 2], "little")
-        field = vtable + 4 + 2 * number
-        offset = int.from_bytes(message[field : field + 2], "little") if 4 + 2 * number < size else 0
-        return table + offset if offset else 0
-
-    header = field(int.from_bytes(message[:4], "little"), 2)
-    return not header or field(header + int.from_bytes(message[header : header + 4], "little"), 3) > 0
+            wanted = _wanted(batch)
+            for begin in range(0, len(wanted), _ROWS):
+                yield from wanted.slice(begin, _ROWS).to_pylist()
 
 
 def _roles(names: Any) -> dict[str, str]:

@@ -212,7 +212,7 @@ def books(
     The columns of a table are found by their names, in any case: ``text`` (or ``content``, ``book``),
     ``title``, ``author``, ``year``, and ``book_id`` or ``id``; without ids, rows are numbered. ``metadata``
     may hold all but the text by name. Of JSON lines and Arrow 16 rows are in memory at a time, of Parquet a
-    group of rows; other tables may have 256 MiB.
+    group of rows; other tables are read at once.
 
     Examples
     --------
@@ -371,6 +371,17 @@ def _id(name: str, prefix: str, depth: int) -> str:
 
 
 def _books(name: str, source: str, content: bytes | BookRow, prefix: str, depth: int) -> Iterator[Book]:
+    """Yield the books of a file; DataError if one is without text."""
+    for book in _parsed_books(name, source, content, prefix, depth):
+        if not book.text.strip():
+            remedy = "leave it out, or get the file again"
+            raise DataError("there is no text in it", file=source, remedy=remedy)
+        yield book
+
+
+def _parsed_books(
+    name: str, source: str, content: bytes | BookRow, prefix: str, depth: int
+) -> Iterator[Book]:
     title: str | None = None
     author: str | None = None
     year: int | None = None
@@ -400,7 +411,7 @@ def _books(name: str, source: str, content: bytes | BookRow, prefix: str, depth:
     file = PurePosixPath(book_id).name.replace("_", " ")
     for number, (title, author, year, text) in enumerate(headings, start=1):
         own_id = f"{book_id}#{number}" if number > 1 else book_id
-        head = _checked(text, source)[:_HEAD]
+        head = text[:_HEAD]
         is_tokenised = wt.looks_tokenised(head) or bool(_UNKNOWN.search(head))
         yield Book(own_id, title or file, author, year, text, is_tokenised, source)
 
@@ -411,14 +422,7 @@ def _document(content: bytes, source: str, form: str | None) -> Heading:
     title = _PG_AFTER.sub("", (title or "")[:_NAMED]) or None
     if named := _PG_TITLE.search(title or "") or _BY.fullmatch(title or ""):
         title, author = named[1], author or named[2]
-    return title, author, year, _checked(text, source)
-
-
-def _checked(text: str, source: str) -> str:
-    """Return the text of a book; DataError if there is none."""
-    if not text.strip():
-        raise DataError("there is no text in it", file=source, remedy="leave it out, or get the file again")
-    return text
+    return title, author, year, text
 
 
 def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
@@ -428,7 +432,6 @@ def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
         name = heading.removesuffix(".txt.out")
         author, _, title = name.replace("_", " ").rpartition("   ")
         book_id = f"{prefix}/{name}".lstrip("/")
-        body = _checked(body, source)
         yield Book(book_id, title, author or None, None, body, tokenised=True, source=source)
 
 

@@ -134,24 +134,24 @@ def _question_of(row: Mapping[str, Any]) -> Question:
     sentences = _texts(row, "sentences", "\n")
     options = _texts(row, next(name for name in CANDIDATES if name in row), "|")
     query, answer = row["question"], row["answer"]
-    if not isinstance(query, str) or query.count(BLANK) != 1:
-        raise DataError(f"the question is {str(query)[:60]!r}, expected text that holds {BLANK} once")
+    if not isinstance(query, str) or query.count(BLANK) != 1 or len(sentences) != N_CONTEXT:
+        raise DataError(
+            f"expected {N_CONTEXT} sentences and a question that holds {BLANK} once, got {len(sentences)} "
+            f"sentences and {str(query)[:60]!r}"
+        )
     sentences, query = [sentence.rstrip("\r\n") for sentence in sentences], query.rstrip("\r\n")
-    if len(sentences) != N_CONTEXT:
-        raise DataError(f"there are {len(sentences)} sentences, expected {N_CONTEXT}")
     if all(sentence.startswith(f"{number} ") for number, sentence in enumerate(sentences, 1)):
         sentences = [sentence.partition(" ")[2] for sentence in sentences]
         query = query.removeprefix(f"{N_CONTEXT + 1} ")
     candidates = options
     if "" in options:
-        candidates = _candidates("|".join(options)) if "|" not in options else []
-        if not any("|" in text.split() for text in (*sentences, query)) and answer:
-            raise DataError(f"an option is empty: {options}, expected {N_CANDIDATES} words")
+        is_bar = not answer or any("|" in text.split() for text in (*sentences, query))
+        candidates = _candidates("|".join(options)) if is_bar and "|" not in options else []
         answer = answer or "|"
-    if len(candidates) != N_CANDIDATES:
-        raise DataError(f"there are {len(options)} options, expected {N_CANDIDATES}: {options}")
-    if answer not in candidates:
-        raise DataError(f"the answer {str(answer)[:40]!r} is not among the options {candidates}")
+    if len(candidates) != N_CANDIDATES or answer not in candidates:
+        raise DataError(
+            f"expected {N_CANDIDATES} options and the answer {str(answer)[:40]!r} among them, got {options}"
+        )
     return sentences, query, answer, candidates
 
 

@@ -36,10 +36,6 @@ SUFFIX = ".question"
 _ARTICLES = ("article", "context", "passage", "document")
 _QUERIES = ("question", "query")
 _LISTS = ("entities", *CANDIDATES)
-
-_QUESTIONS = (
-    'pass the questions, cnn.tgz or dailymail.tgz; wb.fetch("cnnqa", dry_run=True) says where they are'
-)
 _FOLDERS = {"train": "training", "dev": "validation", "test": "test"}
 _TABLES = {"train": "train", "dev": "valid", "test": "test"}
 _PARTS = ("address", "article", "question", "answer", "entities")
@@ -82,7 +78,7 @@ def load(
         folder, names, is_split = _folder(roots, split, variant, by_path=path is not None)
         location, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
         if not folder:
-            table, archive = _table_or_archive(roots, split, variant, by_path=path is not None)
+            table, archive = _table_or_archive(roots, split, variant)
     if table:
         note = sources.note_split(table, split)
         records, attrs = _rows(table, split, variant), {"note": note} if note else {}
@@ -99,15 +95,12 @@ def load(
 
 
 def _table_or_archive(
-    roots: Sequence[sources.Root], split: str, variant: str, *, by_path: bool
+    roots: Sequence[sources.Root], split: str, variant: str
 ) -> tuple[sources.File | None, Path | None]:
     """Return the table of a split, else the archive of a variant; DataError if neither is there."""
     searched, patterns = _tables(roots, split, variant)
     if table := next(filter(None, (sources.from_disk(root, patterns) for root in searched)), None):
         return table, None
-    if by_path and (stories := sources.find_first(roots, ["*.story"])):
-        problem = "these are stories with highlights, of which no questions were made"
-        raise DataError(problem, file=stories, remedy=_QUESTIONS)
     if archive := sources.find_first(roots, archives=_packs(variant)):
         return None, archive
     inside = f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/")
@@ -239,9 +232,6 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
     groups = [list(g) for blank, g in groupby(numbered, lambda line: not line[1].strip()) if not blank]
     starts = [group[0][0] for group in groups]
     blocks = [[line for _, line in group] for group in groups]
-    if any(line.strip() == "@highlight" for block in blocks for line in block):
-        problem = "this is a story with highlights, of which no questions were made"
-        raise DataError(problem, file=file.label, remedy=_QUESTIONS)
     if len(blocks) != len(_PARTS):
         raise wrong(
             f"there are {len(blocks)} blocks, expected {len(_PARTS)}: {', '.join(_PARTS)}", len(_PARTS)
@@ -280,11 +270,12 @@ def _rows(file: sources.File, split: str, variant: str) -> Iterator[Item | DataE
 def _holds_questions(frame: pd.DataFrame, path: Path) -> bool:
     """Return whether a table has articles, questions with `BLANK`, and answers.
 
-    Raise DataError for articles with their highlights, of which no question was made.
+    Raise DataError for articles with their highlights, which would else be read as passages.
     """
     if {"article", "highlights"} <= {str(name).lower() for name in frame}:
         problem = "these are articles with highlights, of which no questions were made"
-        raise DataError(problem, file=path, remedy=_QUESTIONS)
+        remedy = "pass the questions, cnn.tgz or dailymail.tgz"
+        raise DataError(problem, file=path, remedy=remedy)
     columns = {str(name).lower(): name for name in reversed(list(frame))}
     queries = [columns[name] for name in _QUERIES if name in columns]
     return bool(
@@ -302,11 +293,11 @@ def _question_of(row: Mapping[str, Any]) -> tuple[str, str, str, dict[str, str]]
     """
     article = next(row[name] for name in _ARTICLES if name in row)
     query, answer = next(row[name] for name in _QUERIES if name in row), row["answer"]
-    for name, cell in (("article", article), ("question", query), ("answer", answer)):
-        if not isinstance(cell, str) or not cell.strip():
-            raise DataError(f"the {name} is {str(cell)[:40]!r}, expected text")
-    if query.count(BLANK) != 1:
-        raise DataError(f"the question holds {BLANK} {query.count(BLANK)} times, expected once")
+    texts = {"article": article, "question": query, "answer": answer}
+    for name, cell in texts.items():
+        blanks = f" with {BLANK} once" if name == "question" else ""
+        if not isinstance(cell, str) or not cell.strip() or (blanks and cell.count(BLANK) != 1):
+            raise DataError(f"the {name} is {str(cell)[:60]!r}, expected text{blanks}")
     lists = (listed_cell(row.get(column), "\n" if column == "entities" else "|") for column in _LISTS)
     listed: list[Any] = next((cell for cell in lists if isinstance(cell, list)), [])
     pairs = (str(entity).partition(":")[::2] for entity in listed)

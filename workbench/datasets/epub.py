@@ -26,7 +26,6 @@ from workbench.storage.tables import encoding_of_mark
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _FONTS = {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}  # disguised, not encrypted
 _DOCUMENTS = {"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"}
-_UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DRM = "remove the protection if you may, or pass another edition"
 _DAMAGED = "get the file again, or convert the book to plain text"
 
@@ -122,8 +121,8 @@ def read_epub(content: bytes, name: str) -> Epub:
 
     Paragraphs are separated by blank lines and headings marked as in Markdown (``## Chapter I``). Covers,
     title pages, tables of contents, notes, and pages of copyright or licence are left out, by what the file
-    calls them (``epub:type``, the guide, file names). DataError if it is not an EPUB, damaged, encrypted, or
-    too large; it says which.
+    calls them (``epub:type``, the guide, file names). DataError if it is not an EPUB, damaged or
+    encrypted; it says which.
     """
     with (
         reading(name, "this EPUB is damaged or incomplete and", remedy=_DAMAGED),
@@ -140,7 +139,9 @@ class _Package:
         self._members = {entry.filename: entry for entry in packed.infolist()}
 
     def read(self) -> Epub:
-        self._check_encryption()
+        if self._is_encrypted():
+            problem = "expected an EPUB without protection, got an encrypted one (DRM)"
+            raise DataError(problem, file=self._name, remedy=_DRM)
         containers = self._parsed(_CONTAINER).iter("{*}rootfile")
         paths = [path for path in (entry.get("full-path") for entry in containers) if path]
         if not paths:
@@ -161,20 +162,16 @@ class _Package:
     def _error(self, problem: str) -> DataError:
         return DataError(problem, file=self._name, remedy=_DAMAGED)
 
-    def _check_encryption(self) -> None:
+    def _is_encrypted(self) -> bool:
         methods = []
         if _ENCRYPTION in self._members:
             methods = [e.get("Algorithm") for e in self._parsed(_ENCRYPTION).iter("{*}EncryptionMethod")]
         is_locked = any(entry.flag_bits & 1 for entry in self._members.values())
-        if is_locked or {method for method in methods if method} - _FONTS:
-            problem = "expected an EPUB without protection, got an encrypted one (DRM)"
-            raise DataError(problem, file=self._name, remedy=_DRM)
+        return bool(is_locked or {method for method in methods if method} - _FONTS)
 
     def _bytes(self, path: str) -> bytes:
         if (entry := self._members.get(path)) is None:
             raise self._error(f"it has no file {path!r}, which it names")
-        if entry.compress_type not in _UNPACKED:
-            raise self._error(f"{path!r} in it is compressed by method {entry.compress_type}, not deflate")
         return self._packed.read(entry)
 
     def _parsed(self, path: str) -> Any:
@@ -247,9 +244,8 @@ def read_html(content: bytes, name: str) -> Epub:
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     with reading(name, "this HTML file", remedy=_DAMAGED):
         root = etree.fromstring(data, parser)
-        if root is None:
-            raise DataError("there is no text in it", file=name, remedy=_DAMAGED)
-        if lost := _lost(parser, etree.ErrorTypes.ERR_RESOURCE_LIMIT):
+        lost = _lost(parser, etree.ErrorTypes.ERR_RESOURCE_LIMIT)
+        if root is None or lost:
             raise DataError(f"it cannot be read to its end{lost}", file=name, remedy=_DAMAGED)
         meta: dict[str, list[str]] = {}
         for entry in root.iter("meta"):

@@ -46,21 +46,19 @@ def shards(path: Path) -> list[Path]:
         return [path]
     start, total, end = match.group("start", "total", "end")
     digits = match["number"] or match["converted"]
-    paths: dict[int, Path] = {}
+    paths: dict[int, list[Path]] = {}
     with reading(path.parent, "this folder"):
         names = sorted(each.name for each in path.parent.iterdir())
     for other in filter(None, map(_SHARD.fullmatch, names)):
         if other.group("start", "total", "end") == (start, total, end):
             number = int(other["number"] or other["converted"])
-            if number in paths:
-                problem = f"{paths[number].name} and {other[0]} are the same part of a set"
-                raise DataError(problem, file=path, remedy="leave one of them out")
-            paths[number] = path.with_name(other[0])
+            paths.setdefault(number, []).append(path.with_name(other[0]))
     n = int(total or max(paths) + 1)
     numbers = range(1, n + 1) if 0 not in paths and n in paths else range(n)
     for number in numbers:
-        if number not in paths:
+        if len(files := paths.get(number, [])) != 1:
             name = f"{start}{number:0{len(digits)}d}{f'-of-{total}' if total else ''}{end}"
-            remedy = "put all parts into one folder"
-            raise DataError(f"{name}, a part of this set, is missing", file=path, remedy=remedy)
-    return [paths[number] for number in numbers]
+            there = f"there as {' and '.join(each.name for each in files)}" if files else "missing"
+            remedy = "put each part once into one folder"
+            raise DataError(f"{name}, a part of this set, is {there}", file=path, remedy=remedy)
+    return [paths[number][0] for number in numbers]

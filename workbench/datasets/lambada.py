@@ -163,11 +163,9 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
     tokenised = not variant.startswith("openai")
     texts = [row.text for row in rows if isinstance(row.text, str)]
     codes = _languages(rows)
-    _check_form(texts, variant, file, by_row=bool(codes))
-    if codes and language(variant) not in codes:
-        problem = f"its rows are in {', '.join(map(language_name, sorted(codes)))}, expected {variant}"
-        remedy = f'pass variant="{in_language("openai", min(codes))}"'
-        raise DataError(problem, file=file.label, remedy=remedy)
+    if mismatch := _mismatch(texts, variant, file, codes):
+        remark, form = mismatch
+        raise DataError(f"{remark}, expected {variant}", file=file.label, remedy=f'pass variant="{form}"')
     folder = folder_of(split, variant)
     for number, (text, meta, shard, line) in enumerate(rows):
         if isinstance(text, DataError):
@@ -276,21 +274,27 @@ def _form(texts: list[str]) -> str | None:
     return "capitalised" if sum(text != text.lower() for text in texts) * 2 > len(texts) else "plain"
 
 
-def _check_form(texts: list[str], variant: str, file: sources.File, *, by_row: bool) -> None:
+def _mismatch(texts: list[str], variant: str, file: sources.File, codes: set[str]) -> tuple[str, str] | None:
+    """Return what shows that a file is of another variant, and that variant; None if it may be of this one.
+
+    `codes` are the languages of its rows, where they name them.
+    """
     form = _form(texts)
-    if form == "openai" and not by_row:
+    if form == "openai" and not codes:
         form = _translation(file)
-    if form == "openai" and variant.startswith("openai"):
-        return  # a file that does not tell its language
-    if form and form != variant:
+    is_untold = form == "openai" and variant.startswith("openai")  # the file does not tell its language
+    if form and form != variant and not is_untold:
         cased = sum(text != text.lower() for text in texts)
         remark = f"{cased:,} of {len(texts):,} lines hold capitals: this is the {form} text"
         if form.startswith("openai") and not variant.startswith("openai"):
             remark = f"this is running text, the variant {form!r}"
         elif form.startswith("openai"):
             remark = f"its name says that this is the variant {form!r}"
-        problem = f"{remark}, expected {variant}"
-        raise DataError(problem, file=file.label, remedy=f'pass variant="{form}"')
+        return remark, form
+    if codes and language(variant) not in codes:
+        names = ", ".join(map(language_name, sorted(codes)))
+        return f"its rows are in {names}", in_language("openai", min(codes))
+    return None
 
 
 RELEASE = sources.Release(

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from workbench.storage import paths
-from workbench.storage.errors import DataError
 
 ANALYSIS = "lambada_analysis"
 """The table of what Paperno et al. 2016 say about their data (sections 3 and 4, Figure 2)."""
@@ -42,15 +41,8 @@ class Value(NamedTuple):
     text: str
 
 
-def tables() -> list[str]:
-    """Return the names of the tables in ``data/published``."""
-    return sorted(path.stem for path in paths.resource("published").glob("*.csv"))
-
-
 def published_table(name: str) -> pd.DataFrame:
-    """Read one of the tables that :func:`tables` lists, every cell as it is printed."""
-    if name not in tables():
-        raise DataError(f"no published table is called {name!r}", remedy=f"there are {', '.join(tables())}")
+    """Read one of the tables in ``data/published``, every cell as it is printed."""
     return pd.read_csv(paths.resource("published", f"{name}.csv"), dtype=str, keep_default_na=False)
 
 
@@ -88,8 +80,7 @@ def parse_value(text: str) -> Value:
             if low is not None and high is not None and low > high:
                 break
             return Value(low, high, about, text.strip())
-    problem = f"{text!r} is not a number as printed in papers"
-    raise DataError(problem, remedy="write 48, <15, 84-86 or >80 (about 84)")
+    raise ValueError(f"{text!r} is not a number as printed in papers, such as 48, <15 or >80 (about 84)")
 
 
 @cache
@@ -100,12 +91,7 @@ def _values() -> dict[tuple[str, ...], Value]:
 
 
 def find_value(figure: str, subset: str, quantity: str) -> Value | None:
-    """Return one published number as :func:`value` does, or None if it is not in the paper."""
-    return _values().get((figure, subset, quantity))
-
-
-def value(figure: str, subset: str, quantity: str) -> Value:
-    """Return one number of the table `ANALYSIS`.
+    """Return one number of the table `ANALYSIS`, or None if it is not in the paper.
 
     Parameters
     ----------
@@ -116,21 +102,9 @@ def value(figure: str, subset: str, quantity: str) -> Value:
     quantity : str
         What it says, in the words of the table: ``proper nouns``.
 
-    Raises
-    ------
-    DataError
-        If the table has no such row, with the rows that come nearest.
-
     Examples
     --------
-    >>> value("2b", "lambada", "proper nouns").about
+    >>> find_value("2b", "lambada", "proper nouns").about
     48.0
     """
-    number = find_value(figure, subset, quantity)
-    if number is None:
-        rows = [key for key in _values() if quantity in key or (figure, subset) == key[:2]] or list(_values())
-        raise DataError(
-            f"the table {ANALYSIS} has no row {figure} / {subset} / {quantity}",
-            remedy=f"there are {'; '.join(' / '.join(key) for key in rows)}",
-        )
-    return number
+    return _values().get((figure, subset, quantity))

@@ -16,7 +16,7 @@ from typing import Any
 from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.items import WORD_CLASSES, Item, Items
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import reading
 from workbench.storage.files import read_bytes
 from workbench.storage.paths import resource
 
@@ -45,11 +45,10 @@ def load(
     "CN", "V" or "P" for those of one, and "msrcc" for sentence completions. `path` is another folder with
     files of the same form.
     """
-    split = sources.check_choice("split", split, SPLITS, "the sample", "dev")
     variant = sources.check_choice("variant", variant, VARIANTS, "the sample", "plain")
+    splits = SPLITS if variant in PASSAGES else _WITH_QUESTIONS
+    split = sources.check_choice("split", split, splits, f"the sample, variant {variant!r},", "dev")
     folder = resource("sample") if path is None else Path(path)
-    if variant not in PASSAGES and split not in _WITH_QUESTIONS:
-        raise DataError(f"the variant {variant!r} is in the splits {', '.join(_WITH_QUESTIONS)} only")
     source_split = "dev" if split in STORIES else split
     with reading(folder, "the sample"):
         if variant in PASSAGES:
