@@ -55,37 +55,13 @@ DAMAGE = {
     "text": (lambda path: path.write_text("guesses"), "got another file"),
     "a page overwritten": (overwrite, "damaged"),
     "another program's": (by_sql("PRAGMA application_id = 7"), "another program"),
-    "another version": (by_sql("PRAGMA user_version = 2"), "version 1, got version 2"),
     "a trigger": (
         by_sql("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM items; END"),
-        "not those of a campaign",
+        "got other tables",
     ),
-    "a table less": (by_sql("DROP TABLE answers"), "not those of a campaign"),
-    "a view more": (by_sql("CREATE VIEW v AS SELECT 1"), "not those of a campaign"),
-    "an item changed": (by_sql("UPDATE records SET record = replace(record, 'a', 'b')"), "were changed"),
-    "the protocol changed": (
-        by_sql("UPDATE campaign SET value = '{}' WHERE key = 'protocol'"),
-        "were changed",
-    ),
-    "a price changed": (
-        by_sql("UPDATE campaign SET value = replace(value, '0.22', '0.99') WHERE key = 'protocol'"),
-        "were changed",
-    ),
-    "no digest": (by_sql("DELETE FROM campaign WHERE key = 'digest'"), "KeyError"),
-    "a strange state": (by_sql("UPDATE items SET state = 'x'"), "CHECK"),
-    "more people than needed": (
-        by_sql("UPDATE items SET vacant = 9 WHERE number = 5"),
-        "more or fewer than 1",
-    ),
-    "a stopped item given out": (by_sql("UPDATE items SET state = 'kept'"), "given out"),
-    "a step too many": (
-        by_sql("UPDATE pages SET step = 7", "UPDATE assignments SET step = 7", "UPDATE answers SET step = 7"),
-        "does not have",
-    ),
-    "an answer of nobody": (by_sql("PRAGMA foreign_keys = OFF", "DELETE FROM subjects"), "nobody"),
-    "an answer without a task": (by_sql("DELETE FROM assignments WHERE state = 'finished'"), "nobody had"),
-    "a task without its answer": (by_sql("DELETE FROM answers"), "without an answer"),
-    "a page of another": (by_sql("UPDATE assignments SET subject = NULL WHERE state = 'open'"), "differ"),
+    "a table less": (by_sql("DROP TABLE answers"), "got other tables"),
+    "a view more": (by_sql("CREATE VIEW v AS SELECT 1"), "got other tables"),
+    "no protocol": (by_sql("DELETE FROM campaign WHERE key = 'protocol'"), "KeyError"),
 }
 
 

@@ -174,8 +174,8 @@ def test_files_that_are_no_results_and_protocols_without_forms(campaign, tmp_pat
             import_pages(campaign, path)
     with pytest.raises(DataError):
         import_pages(campaign, tmp_path / "absent.csv")
-    refused("from 1 to 3", export_pages, campaign, path, step=4)
+    refused("step=4", export_pages, campaign, path, step=4)
     assert len(export_pages(campaign, path, n=1, step=1)) == 1
     unfolding = Campaign.create(tmp_path / "u.db", campaign.items(), "unfolding")
-    refused("cannot unfold", export_pages, unfolding, path)
+    refused("unfolding and step=None", export_pages, unfolding, path)
     unfolding.close()

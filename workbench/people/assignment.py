@@ -368,7 +368,7 @@ def valid_guesses(guesses: Any, step: ProtocolStep, item: Item, *, candidates: b
     return words
 
 
-def check_page(connection: sqlite3.Connection, page: int, subject: int) -> tuple[int, str, float]:
+def page_state(connection: sqlite3.Connection, page: int, subject: int) -> tuple[int, str, float]:
     """Return step, state and expiry of a page; refuse an unknown page or another subject's."""
     row = (
         connection.execute("SELECT subject, step, state, expires FROM pages WHERE id = ?", (page,)).fetchone()
@@ -395,7 +395,7 @@ def save_answer(
     seconds: float | None = None,
 ) -> Task | None:
     """Save an answer of a subject and advance the item; return the next task about it, or None."""
-    step_number, state, expires = check_page(connection, page, subject)
+    step_number, state, expires = page_state(connection, page, subject)
     step = protocol.steps[step_number]
     row = None
     if isinstance(item_id, str) and is_encodable(item_id):
@@ -516,7 +516,7 @@ def _count(
 
 def submit_page(connection: sqlite3.Connection, page: int, subject: int, now: float) -> None:
     """Close a page whose tasks are all answered; repeating it changes nothing."""
-    _, state, _ = check_page(connection, page, subject)
+    _, state, _ = page_state(connection, page, subject)
     if state == "submitted":
         return
     [unfinished] = connection.execute(

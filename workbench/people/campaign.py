@@ -75,19 +75,9 @@ class Campaign:
         self._clock: Callable[[], float] = time.time
         with self.read_transaction() as connection:
             settings = dict(connection.execute("SELECT key, value FROM campaign").fetchall())
-            if settings["digest"] != database.unchanging_digest(connection):
-                raise DataError(
-                    "the items or the protocol were changed", file=self.path, remedy=database.REMEDY
-                )
-            try:
-                self.protocol = Protocol.from_json(settings["protocol"])
-            except DataError as error:
-                raise DataError(error.problem, file=self.path, remedy=database.REMEDY) from error
+            self.protocol = Protocol.from_json(settings["protocol"])
             self._attrs = json.loads(settings["attrs"])
             self.seed = int(settings["seed"])
-            if not isinstance(self._attrs, dict):
-                raise TypeError("the information about the items is not a mapping")
-            database.check_consistency(connection, self.protocol, self.path)
 
     @classmethod
     def create(
@@ -129,7 +119,15 @@ class Campaign:
         Campaign(30 items, protocol unfolding: 30 open, 0 kept, 0 dropped)
         """
         chosen = named_protocol(protocol, **settings)
-        _check_items(items, chosen)
+        check_items(items, "Campaign.create")
+        needed = ["answer", *(["candidates"] if chosen.candidates else [])]
+        lacking = items.frame["item_id"][items.frame[needed].isna().any(axis=1)]
+        if len(lacking) or not len(items):
+            raise DataError(
+                f"expected an item or more, each with {' and '.join(needed)}, got {len(items):,} items, of "
+                f"which {len(lacking):,} have none: {', '.join(lacking[:1])}",
+                remedy=f"leave them out with items.where; the protocol {chosen.name} needs them",
+            )
         order = np.random.default_rng(abs(int(seed)) % _SEEDS).permutation(len(items)).tolist()
         steps = [position % len(chosen.steps) if chosen.drawn else 0 for position in order]
         people, frame = [chosen.steps[step].people for step in steps], items.frame
@@ -152,9 +150,6 @@ class Campaign:
                 ),
             )
             connection.executemany("INSERT INTO records VALUES (?, ?)", enumerate(map(record_of, items)))
-            connection.execute(
-                "INSERT INTO campaign VALUES ('digest', ?)", (database.unchanging_digest(connection),)
-            )
 
         database.create(Path(path), fill)
         return cls(path)
@@ -246,7 +241,7 @@ class Campaign:
     def page(self, page_id: int, subject_id: int) -> Page:
         """Return a present or past page of a subject; RefusalError if it is unknown or another subject's."""
         with self.read_transaction() as connection:
-            assignment.check_page(connection, page_id, subject_id)
+            assignment.page_state(connection, page_id, subject_id)
             return assignment.page_of(connection, self.protocol, page_id)
 
     def answer(  # noqa: PLR0917 - what a form sends, in its order
@@ -417,16 +412,3 @@ class Campaign:
             counts = dict(connection.execute("SELECT state, count(*) FROM items GROUP BY state").fetchall())
         states = ", ".join(f"{counts.get(state, 0):,} {state}" for state in ("open", "kept", "dropped"))
         return f"Campaign({sum(counts.values()):,} items, protocol {self.protocol.name}: {states})"
-
-
-def _check_items(items: Any, chosen: Protocol) -> None:
-    check_items(items, "Campaign.create")
-    if not len(items):
-        raise DataError("there are no items to judge", remedy="pass at least one")
-    for column, needed in (("answer", True), ("candidates", chosen.candidates)):
-        lacking = items.frame["item_id"][items.frame[column].isna()]
-        if needed and len(lacking):
-            raise DataError(
-                f"{len(lacking):,} items have no {column}, {lacking.iloc[0]!r} the first",
-                remedy=f"the protocol {chosen.name} needs items with {column}",
-            )

@@ -97,12 +97,13 @@ def export_pages(
     (3, ['passage'])
     """
     conditions = [each.condition for each in campaign.protocol.steps]
-    if "unfolding" in conditions:
+    steps = range(1, len(conditions) + 1)
+    if "unfolding" in conditions or (step is not None and step not in steps):
         raise DataError(
-            "a form cannot unfold a passage", remedy="let people judge in a widget or on the server"
+            f"expected conditions that a form can show and a step from 1 to {len(conditions)}, got "
+            f"{', '.join(conditions)} and step={step}",
+            remedy="pass another step; to unfold passages let people judge in a widget or on the server",
         )
-    if step is not None and not 1 <= step <= len(conditions):
-        raise DataError(f"expected a step from 1 to {len(conditions)}, got {step}")
     pages: list[Page] = []
     with campaign.write_transaction() as connection:
         now = campaign.now()
@@ -127,13 +128,10 @@ def export_pages(
 def _labels(connection: sqlite3.Connection) -> Callable[[str], str]:
     """Return the function that encodes item ids in exported pages, so that nobody can look up an answer.
 
-    The id of an item may be its place in a release, or a digest of its text with the answer. Campaigns of
-    before there was a secret export ids.
+    The id of an item may be its place in a release, or a digest of its text with the answer.
     """
-    row = connection.execute("SELECT value FROM campaign WHERE key = 'secret'").fetchone()
-    if row is None:
-        return str
-    secret = str(row[0]).encode()
+    [secret] = connection.execute("SELECT value FROM campaign WHERE key = 'secret'").fetchone()
+    secret = str(secret).encode()
     return lambda item_id: f"task-{hmac.new(secret, item_id.encode(), 'sha256').hexdigest()[:16]}"
 
 

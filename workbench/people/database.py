@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
@@ -11,38 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
-from workbench.people.protocols import Protocol
 from workbench.storage.errors import DataError, database_errors, reading
 from workbench.storage.files import atomic_path
 
 APPLICATION_ID = 0x574B4250
-VERSION = 1
 _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 60.0  # seconds to wait for another process's transaction
-_LONGEST = 1 << 26  # bytes of one value
 WHAT = "the campaign's database"
 REMEDY = "restore a copy of the campaign, or create a new one with Campaign.create"
 
 _SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8").split(";\n")[:-1]
-_CONTRADICTIONS = (
-    ("an answer of nobody", "SELECT 1 FROM pragma_foreign_key_check"),
-    (
-        "a page and its tasks differ",
-        """SELECT 1 FROM assignments a JOIN pages p ON p.id = a.page
-        WHERE a.step <> p.step OR a.subject IS NOT p.subject""",
-    ),
-    (
-        "an answer to a task that nobody had",
-        """SELECT 1 FROM answers a LEFT JOIN assignments n ON n.subject = a.subject AND n.item = a.item
-        WHERE n.page IS NULL OR n.step <> a.step""",
-    ),
-    (
-        "a finished task without an answer",
-        """SELECT 1 FROM assignments n WHERE n.state = 'finished' AND NOT EXISTS
-        (SELECT 1 FROM answers a WHERE a.subject = n.subject AND a.item = n.item)""",
-    ),
-    ("an item that has stopped and is given out", "SELECT 1 FROM items WHERE state <> 'open' AND vacant > 0"),
-)
 
 
 def _errors(path: Path) -> AbstractContextManager[None]:
@@ -71,7 +48,6 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     with atomic_path(path) as temporary, _errors(path):
         with closing(sqlite3.connect(temporary)) as connection, connection:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("BEGIN")
             for statement in _SCHEMA:
                 connection.execute(statement)
@@ -91,7 +67,7 @@ class Database:
     Raises
     ------
     DataError
-        If it is not a database, not one of a campaign or of this version, or damaged.
+        If it is not a database, or not one of a campaign.
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,7 +76,7 @@ class Database:
         self._lock = threading.RLock()
         try:
             self._connect()
-            self._check()
+            self._open()
         except DataError as error:
             name = getattr(error.__cause__, "sqlite_errorname", None)
             if name == "SQLITE_NOTADB" and not self._is_sqlite():
@@ -125,7 +101,6 @@ class Database:
             )
             self._process, self._connection = os.getpid(), connection
             self.close = weakref.finalize(self, _close, connection, self._process)
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -146,29 +121,15 @@ class Database:
         with reading(self.path, "this campaign"), self.path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
 
-    def _check(self) -> None:
+    def _open(self) -> None:
+        """Raise DataError for the database of another program; switch to the journal that readers share."""
         with self.reading() as connection:
             [application] = connection.execute("PRAGMA application_id").fetchone()
-            [version] = connection.execute("PRAGMA user_version").fetchone()
-            schema = _schema(connection)
-            if application != APPLICATION_ID:
-                problem = "expected the database of a campaign, got that of another program"
-                raise DataError(problem, file=self.path, remedy="name the file that Campaign.create made")
-            if version != VERSION:
+            if application != APPLICATION_ID or _schema(connection) != _expected_schema():
                 raise DataError(
-                    f"expected a campaign of version {VERSION}, got version {version}",
+                    "expected the database of a campaign, got other tables or that of another program",
                     file=self.path,
-                    remedy="open it with the version of the workbench that made it",
-                )
-            if schema != _expected_schema():
-                raise DataError(
-                    "the tables of this database are not those of a campaign", file=self.path, remedy=REMEDY
-                )
-            problems = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
-            if problems != ["ok"]:
-                text = " ".join(str(problems[:1]).split())
-                raise DataError(
-                    f"the campaign's database is damaged ({text:.200})", file=self.path, remedy=REMEDY
+                    remedy="name the file that Campaign.create made",
                 )
             [mode] = connection.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":
@@ -234,39 +195,3 @@ def _expected_schema() -> set[tuple[str, ...]]:
         return _schema(connection)
     finally:
         connection.close()
-
-
-def unchanging_digest(connection: sqlite3.Connection) -> str:
-    """Return a digest of the constant content: the protocol, and the items in their order."""
-    hashed = hashlib.blake2b(digest_size=16)
-    for row in connection.execute("SELECT key, value FROM campaign WHERE key <> 'digest' ORDER BY key"):
-        hashed.update(repr(row).encode())
-    for row in connection.execute("""SELECT i.number, i.item_id, i.place, i.answer, r.record FROM items i
-        LEFT JOIN records r ON r.item = i.number ORDER BY i.number"""):
-        hashed.update(repr(row).encode())
-    return hashed.hexdigest()
-
-
-def check_consistency(connection: sqlite3.Connection, protocol: Protocol, path: Path) -> None:
-    """Raise DataError if items, pages and answers contradict each other or the protocol."""
-    for problem, query in _CONTRADICTIONS:
-        if connection.execute(query).fetchone():
-            raise _damaged(path, problem)
-    [last] = connection.execute(
-        """SELECT max(step) FROM (SELECT max(step) AS step FROM items UNION ALL
-        SELECT max(step) FROM pages UNION ALL SELECT max(step) FROM answers)"""
-    ).fetchone()
-    if last is None or last >= len(protocol.steps):
-        raise _damaged(path, "no items, or a step that the protocol does not have")
-    for number, step in enumerate(protocol.steps):
-        if connection.execute(
-            """SELECT 1 FROM items i LEFT JOIN (SELECT item, count(*) AS leased FROM assignments
-                WHERE state = 'open' AND step = ? GROUP BY item) a ON a.item = i.number
-            WHERE i.step = ? AND i.state = 'open' AND i.n_judged + i.vacant + ifnull(a.leased, 0) <> ?""",
-            (number, number, step.people),
-        ).fetchone():
-            raise _damaged(path, f"an item that more or fewer than {step.people} people judge at its step")
-
-
-def _damaged(path: Path, problem: str) -> DataError:
-    return DataError(f"the campaign's database is damaged: {problem}", file=path, remedy=REMEDY)

@@ -142,11 +142,12 @@ class Rates:
     dropped: tuple[tuple[float, float], ...]
 
     def __post_init__(self) -> None:
-        for low, high in self.dropped:
-            if not 0 <= low <= high <= 1:
-                raise DataError(f"expected a range of shares within 0 and 1, got {low} to {high}")
-        if sum(low for low, _ in self.dropped) > 1:
-            raise DataError("the steps drop more than all items", remedy="give shares of all items")
+        is_valid = all(0 <= low <= high <= 1 for low, high in self.dropped)
+        if not is_valid or sum(low for low, _ in self.dropped) > 1:
+            raise DataError(
+                f"expected ranges within 0 and 1 that add up to 1 at most, got {self.dropped}",
+                remedy="give the least and the greatest share of all items that each step drops",
+            )
 
     @property
     def middle(self) -> tuple[float, ...]:
@@ -169,18 +170,16 @@ def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[fl
     DataError
         If there is not one share a step, they exceed 1, or a step drops nothing by its rules.
     """
-    if len(dropped) != len(protocol.steps):
-        problem = f"{len(dropped)} rates for the {len(protocol.steps)} steps of {protocol.name}"
-        raise DataError(problem, remedy="pass one rate a step")
+    passes = [step.passes for step in protocol.steps]
+    rounding = 1e-12
+    if len(dropped) != len(passes) or "any" in passes or sum(dropped) > 1 + rounding:
+        raise DataError(
+            f"expected one share of all items for each step of {protocol.name}, 1 at most in all, and steps "
+            f"that drop items, got {list(dropped)} for steps that pass items guessed {', '.join(passes)}",
+            remedy="pass one rate a step, or simulate with a model",
+        )
     remaining, probabilities = 1.0, []
     for step, share in zip(protocol.steps, dropped, strict=True):
-        if step.passes == "any":
-            problem = (
-                f"a step of the protocol {protocol.name} drops nothing, so rates cannot say who is right"
-            )
-            raise DataError(problem, remedy="simulate it with a model")
-        if share > remaining + 1e-12:
-            raise DataError("the steps drop more than all items", remedy="give shares of all items")
         lost = min(1.0, share / remaining) if remaining > 0 else 0.0
         passed = (1 - lost) ** (1 / step.people)
         probabilities.append(passed if step.passes == "right" else 1 - passed)
@@ -228,17 +227,19 @@ def simulate(
     0
     """
     protocol = campaign.protocol
-    needed = sum(step.people for step in protocol.steps)
-    if n_subjects < needed:
-        raise DataError(f"the protocol needs {needed} people for each item, got {n_subjects}")
     rng = np.random.default_rng(seed)
     if isinstance(subjects, Rates):
         chances = right_probabilities(protocol, subjects.middle)
         models: list[Predictor] = []
     else:
         chances, models = [], [subjects] if isinstance(subjects, Predictor) else list(subjects)
-        if not models:
-            raise DataError("there is no model to take the place of people", remedy="pass at least one")
+    needed = sum(step.people for step in protocol.steps)
+    if n_subjects < needed or not (chances or models):
+        raise DataError(
+            f"expected {needed} people or more for each item, and rates or a model in their place, got "
+            f"n_subjects={n_subjects} and {len(models)} models",
+            remedy=f"pass n_subjects={needed} and at least one model",
+        )
     people = [campaign.add_subject().id for _ in range(n_subjects)]
     for number in range(len(protocol.steps)):
         if models:
