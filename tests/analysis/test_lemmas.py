@@ -123,18 +123,18 @@ def test_a_table_is_read(tmp_path):
 
 
 DAMAGED = [
-    ("{", "cannot be read"), ("[]", "this table of lemmas cannot be read"), (None, "No such file"),
-    (json.dumps({"format": 1}), "exceptions"),
-    (json.dumps(table(kinds=[])), "cannot be read"),
+    "{", "[]", None,
+    json.dumps({"format": 1}),
+    json.dumps(table(kinds=[])),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), DAMAGED)
-def test_a_damaged_or_missing_table_is_an_error_with_its_file(tmp_path, text, message):
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_or_missing_table_is_an_error_with_its_file(tmp_path, text):
     path = tmp_path / "lemmas.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    caught = refused(message, Lemmas.read, path)
+    caught = refused(Lemmas.read, path)
     assert caught.file == str(path)
 
 

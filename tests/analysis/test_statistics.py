@@ -98,18 +98,18 @@ def test_shares_add_up(drawn):
 
 def test_a_missing_column_is_named():
     poor = {"poor": HAND[["item_id", "n_tokens"]]}
-    refused(r"of 'poor'.*lemma_in_context", summary.count_classes_out_of_context, poor)
-    refused(r"of 'poor'.*mention_distance", summary.histogram, poor, "mention_distance")
+    refused(summary.count_classes_out_of_context, poor)
+    refused(summary.histogram, poor, "mention_distance")
 
 
 def test_what_is_no_set_is_refused():
-    for wrong, message in (({}, "got dict"), ([HAND], "got list"), ({"a": []}, "a: list")):
-        refused(message, summary.named_sets, wrong)
-    refused("'X'", summary.count_classes, HAND.assign(target_class="X"))
-    refused("first=1", summary.histogram, HAND.assign(mention_distance=0), "mention_distance", first=1)
-    refused("width=0", summary.histogram, HAND, "n_tokens", width=0)
-    refused("no annotation", summary.count_in_context, HAND, by="form", within="context")
-    refused("no annotation", summary.count_classes_out_of_context, HAND, by="sound")
+    for wrong in ({}, [HAND], {"a": []}):
+        refused(summary.named_sets, wrong)
+    refused(summary.count_classes, HAND.assign(target_class="X"))
+    refused(summary.histogram, HAND.assign(mention_distance=0), "mention_distance", first=1)
+    refused(summary.histogram, HAND, "n_tokens", width=0)
+    refused(summary.count_in_context, HAND, by="form", within="context")
+    refused(summary.count_classes_out_of_context, HAND, by="sound")
 
 
 def cell(table, quantity, column="value", **where):
@@ -191,8 +191,8 @@ def test_the_control_set_stands_beside_the_papers_input():
 
 def test_statistics_need_the_annotations_of_these_items():
     notes = frame(ids="x/dev")
-    refused("lack 1 of 3 items.*'x/dev/2'", statistics, ITEMS, notes.iloc[:2])
-    refused("'x/dev/0' twice", statistics, ITEMS, pd.concat([notes, notes]))
+    refused(statistics, ITEMS, notes.iloc[:2])
+    refused(statistics, ITEMS, pd.concat([notes, notes]))
     assert len(statistics(ITEMS[:0])) == 0
 
 

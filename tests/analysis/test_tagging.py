@@ -96,7 +96,7 @@ def test_penn_tags_all_have_a_universal_one():
 def test_a_pipeline_without_parts_of_speech_is_told():
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    refused(r"sets no parts of speech \(it has: sentencizer\)", tagging.tag, nlp, [["a"]], [0])
+    refused(tagging.tag, nlp, [["a"]], [0])
     assert tagging.tag(nlp, [[]], [None]) == ([[]], [None])
 
 
@@ -168,18 +168,18 @@ REMEDIES = {
 @pytest.mark.parametrize("name", REMEDIES)
 def test_what_is_not_installed_is_told_with_how_to_get_it(tmp_path, monkeypatch, name):
     monkeypatch.setattr(paths, "resource", lambda *parts: tmp_path.joinpath("none", *parts))  # nor our own
-    raised = refused(f"{name!r}.* is not installed; installed: ", tagging.load, name)
+    raised = refused(tagging.load, name)
     assert REMEDIES[name] in raised.remedy
 
 
 def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
-    refused("expected a spaCy pipeline", tagging.find_pipeline, tmp_path)
+    refused(tagging.find_pipeline, tmp_path)
     ruled.to_disk(tmp_path / "it")
     config = tmp_path / "it" / "config.cfg"
     config.write_text(config.read_text().replace('factory = "lemmatizer"', 'factory = "curated_unknown"'))
-    refused(r"cannot load the pipeline en_ruled 1\.2\.3.*curated_unknown", tagging.load, tmp_path / "it")
+    refused(tagging.load, tmp_path / "it")
     (tmp_path / "it" / "meta.json").write_text("{}")
-    refused("this description of a spaCy pipeline cannot be read", tagging.find_pipeline, tmp_path / "it")
+    refused(tagging.find_pipeline, tmp_path / "it")
 
 
 def test_which_pipelines_need_no_pytorch(tmp_path, ruled, neural):

@@ -151,7 +151,7 @@ def y(layer):
 def test_a_missing_column_is_named(name):
     column = {"lengths": "n_tokens", "mention_distance": "mention_distance", "direct_speech": "direct_speech"}
     needed = column.get(name, "lemma_in_context" if "context" in name else "target_class")
-    refused(f"of 'a'.*{needed}", EVERY[name], {"a": HAND.drop(columns=needed)})
+    refused(EVERY[name], {"a": HAND.drop(columns=needed)})
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -245,7 +245,7 @@ def test_sets_of_figure_2_are_called_after_their_items_and_never_by_ids(tmp_path
     own = [pd.DataFrame(each.to_dict("list")) for each in own]  # as read from a CSV file
     assert names() == ["LAMBADA", "input"]
     for wrong in (["a"], ["a", "a"], "ab"):
-        refused("expected 2 names", names, names=wrong)
+        refused(names, names=wrong)
     [bar] = {row["set"] for row in rows(charts.in_context(own[0][:1])) if "set" in row}
     assert bar == "items"
 
@@ -290,23 +290,23 @@ def test_titles_of_panels_stand_at_one_height(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("draw", "options", "problem"),
+    ("draw", "options"),
     [
-        (charts.figure_2, {}, "no set"),
-        (charts.lengths, {"sets": HAND, "column": "pages"}, "no lengths 'pages'"),
-        (charts.in_context, {"sets": {"a": HAND}, "paper": {"b": "lambada"}}, "'b'"),
-        (charts.in_context, {"sets": {"a": HAND}, "paper": {"a": "dev"}}, "'dev'"),
-        (charts.windows, {"runs": [HAND]}, "runs by the words of a window, got list -- pass {window"),
-        (charts.context_needed, {"curves": HAND}, "curves by name, got DataFrame"),
-        (charts.waterfall, {"result": HAND}, "the effect of protocols is not a DataFrame, but NoneType"),
-        (charts.attention_map, {"item": "a", "attention": None}, "expected an item, got str"),
-        (charts.save, {"chart": "a.svg", "path": HAND}, "expected a chart, got str"),
-        (charts.side_by_side, {}, "expected charts, got NoneType"),
-        (partial(charts.side_by_side, HAND), {}, "expected charts, got DataFrame"),
+        (charts.figure_2, {}),
+        (charts.lengths, {"sets": HAND, "column": "pages"}),
+        (charts.in_context, {"sets": {"a": HAND}, "paper": {"b": "lambada"}}),
+        (charts.in_context, {"sets": {"a": HAND}, "paper": {"a": "dev"}}),
+        (charts.windows, {"runs": [HAND]}),
+        (charts.context_needed, {"curves": HAND}),
+        (charts.waterfall, {"result": HAND}),
+        (charts.attention_map, {"item": "a", "attention": None}),
+        (charts.save, {"chart": "a.svg", "path": HAND}),
+        (charts.side_by_side, {}),
+        (partial(charts.side_by_side, HAND), {}),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(draw, options, problem):
-    refused(problem, draw, **options)
+def test_what_cannot_be_drawn_is_refused(draw, options):
+    refused(draw, **options)
 
 
 def pixels(png):
@@ -372,7 +372,7 @@ def test_any_altair_chart_can_be_saved(tmp_path):
 
 @pytest.mark.parametrize("name", ["figure.jpg", "figure", "figure.svg.gz"])
 def test_an_unknown_ending_is_refused(name, tmp_path):
-    refused(r"\.svg \.png \.pdf \.html", charts.save, figure("lengths"), tmp_path / name)
+    refused(charts.save, figure("lengths"), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -406,4 +406,4 @@ def test_tuning_shows_each_set_and_the_chosen_weight():
     assert "chosen: 0.3" in [row.get("label") for row in rows(charts.tuning(trials))]
     other = pd.concat([trials.assign(flatness=0.5), trials.assign(flatness=1.0, accuracy=0.9, chosen=False)])
     assert max(r.get("accuracy", 0) for r in rows(charts.tuning(other))) == 0.2
-    refused("no column 'chosen'", charts.tuning, trials.drop(columns="chosen"))
+    refused(charts.tuning, trials.drop(columns="chosen"))

@@ -245,26 +245,26 @@ def test_a_passage_of_one_endless_word_is_drawn():
 @pytest.mark.parametrize(("models", "n", "most"), [(1, 25, 24), (2, 13, 12)])
 def test_a_chart_has_so_many_panels_and_no_more(models, n, most):
     data = table([["a"]] * n, [[0.5]] * n, [f"x/{i}" for i in range(n)])
-    with pytest.raises(DataError, match=f"{models * n} panels are more .* expected 24 at most") as error:
+    with pytest.raises(DataError) as error:
         charts.expected({str(k): data for k in range(models)})
     assert f"items[:{most}]" in error.value.remedy
 
 
 @pytest.mark.parametrize(
-    ("data", "answers", "problem"),
+    ("data", "answers"),
     [
-        (TABLE.drop(columns="word"), None, "no column 'word'"),
-        (TABLE[:0], None, "nothing to show"),
-        ({}, None, "nothing to show"),
-        (pd.concat([TABLE, TABLE]), None, "two words at one place"),
-        (TABLE.assign(log_prob=3.0), None, "above 0"),
-        (scores(made(2)).assign(top_words=[["a"]] * 2, top_log_probs=[[1.0]] * 2), None, "not probabilities"),
-        (made(2), None, "names no best words"),
-        (TABLE, pd.DataFrame({"item_id": IDS}), "no column 'answer'"),
+        (TABLE.drop(columns="word"), None),
+        (TABLE[:0], None),
+        ({}, None),
+        (pd.concat([TABLE, TABLE]), None),
+        (TABLE.assign(log_prob=3.0), None),
+        (scores(made(2)).assign(top_words=[["a"]] * 2, top_log_probs=[[1.0]] * 2), None),
+        (made(2), None),
+        (TABLE, pd.DataFrame({"item_id": IDS})),
     ],
 )
-def test_what_cannot_be_drawn_is_told(data, answers, problem):
-    told = refused(problem, charts.expected, data, answers=answers)
+def test_what_cannot_be_drawn_is_told(data, answers):
+    told = refused(charts.expected, data, answers=answers)
     assert told.remedy
 
 

@@ -104,15 +104,15 @@ def test_the_chart_shows_them():
 
 
 @pytest.mark.parametrize(
-    ("draw", "runs", "problem"),
+    ("draw", "runs"),
     [
-        (charts.context_curve, {"one": {}}, "there are no predictions"),
-        (charts.ranks, scores(made(5)).assign(rank=None), "no prediction has a rank"),
-        (charts.ranks, made(5).assign(vocabulary_size=None), "no prediction has a rank"),
+        (charts.context_curve, {"one": {}}),
+        (charts.ranks, scores(made(5)).assign(rank=None)),
+        (charts.ranks, made(5).assign(vocabulary_size=None)),
     ],
 )
-def test_without_predictions_or_ranks_it_says_so(draw, runs, problem):
-    refused(problem, draw, runs)
+def test_without_predictions_or_ranks_it_says_so(draw, runs):
+    refused(draw, runs)
 
 
 # -- accuracy by a column, two models, and scales
@@ -131,7 +131,7 @@ def test_accuracy_by_a_column_is_a_plain_count():
     assert len(accuracy_by_column(FRAMES[0], table, by="size", bins=3)) == 3
     panels = charts.accuracy(FRAMES, by="split").to_dict()["hconcat"]
     assert [panel["title"]["text"] for panel in panels] == ["LAMBADA development", "Control"]
-    refused("'mood'", charts.accuracy, FRAMES, by="mood")
+    refused(charts.accuracy, FRAMES, by="mood")
 
 
 def test_a_scatter_shows_items_or_counts_of_them():
@@ -148,7 +148,7 @@ def test_a_scatter_shows_items_or_counts_of_them():
     finite = np.isfinite([frame["log_prob"].astype(float) for frame in many]).all(axis=0)
     assert sum(counted) == finite.sum()
     assert len(counted) <= 36 * 36
-    refused("one model, found 2", charts.scatter, FRAMES, other)
+    refused(charts.scatter, FRAMES, other)
 
 
 def test_models_whose_lines_coincide_have_marks_of_their_own():
@@ -183,7 +183,7 @@ def test_accuracy_by_window_is_the_mean_over_seeds_of_each_class():
         means = sum(frame["p_correct"] for frame in of_class) / len(frames_)
         expected = expected_accuracy(means, of_class[0]["book_id"])
         assert (row.accuracy, row.low, row.high, row.n) == pytest.approx(expected)
-    refused("class of the missing word", charts.windows, {1: made(5)})
+    refused(charts.windows, {1: made(5)})
 
 
 def test_the_goldilocks_curve_shows_each_class():
@@ -340,12 +340,12 @@ def test_a_panel_for_each_unit_and_a_colour_for_each_outcome():
 
 
 @pytest.mark.parametrize(
-    ("frame", "problem"),
+    "frame",
     [
-        (pd.DataFrame({"step": ["a"]}), "the funnel has no column 'n_in', 'n_out'"),
-        ("steps", "the funnel is not a DataFrame, but str"),
-        (pd.DataFrame({"step": [], "n_in": [], "n_out": []}), "has no step"),
+        pd.DataFrame({"step": ["a"]}),
+        "steps",
+        pd.DataFrame({"step": [], "n_in": [], "n_out": []}),
     ],
 )
-def test_a_frame_that_is_no_funnel_is_an_error(frame, problem):
-    refused(problem, charts.funnel, frame)
+def test_a_frame_that_is_no_funnel_is_an_error(frame):
+    refused(charts.funnel, frame)

@@ -77,12 +77,12 @@ def test_a_specification_is_saved(tmp_path):
     spec = json.loads(charts.save(FIGURE, tmp_path / "a.json").read_text(encoding="utf-8"))
     assert alt.Chart.from_dict(spec)
     assert "currentColor" not in json.dumps(spec)
-    refused("no width", charts.save, FIGURE, tmp_path / "a.json", width="8cm")
+    refused(charts.save, FIGURE, tmp_path / "a.json", width="8cm")
 
 
 @pytest.mark.parametrize("width", ["8.5 parsecs", "wide", "0cm", "-3cm", ""])
 def test_a_width_that_is_none_is_refused(width, tmp_path):
-    refused(r"8\.5cm", charts.save, FIGURE, tmp_path / "a.png", width=width)
+    refused(charts.save, FIGURE, tmp_path / "a.png", width=width)
 
 
 def test_a_title_or_configuration_leaves_key_and_look(tmp_path):

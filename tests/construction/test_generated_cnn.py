@@ -173,7 +173,7 @@ def test_questions_do_not_depend_on_the_order_of_novels():
     assert other.frame["item_id"].tolist() == items.frame["item_id"].tolist()
     assert other.frame["answer"].tolist() != items.frame["answer"].tolist()
     held_out = childrens_book.questions(books[1])
-    refused("1 of the novels hold", cnn_qa.questions, books, held_out=held_out, **options)
+    refused(cnn_qa.questions, books, held_out=held_out, **options)
 
 
 def test_the_numbers_of_entities_are_permuted():
@@ -185,6 +185,5 @@ def test_the_numbers_of_entities_are_permuted():
 
 
 def test_what_cannot_be_used_is_an_error():
-    problem = "no chapter has a sentence with a name after 5,000 tokens"
-    refused(problem, cnn_qa.questions, story("a"), n_tokens=5000)
-    refused("got number=0, n_tokens=700", cnn_qa.questions, story("a"), number=0)
+    refused(cnn_qa.questions, story("a"), n_tokens=5000)
+    refused(cnn_qa.questions, story("a"), number=0)

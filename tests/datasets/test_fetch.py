@@ -96,7 +96,7 @@ def test_a_file_with_another_checksum_is_refused(register, server):
     folder.mkdir(parents=True)
     (folder / "toy.bin").write_bytes(b"mine")
     server.content = b"x" * len(CONTENT)
-    error = refused(None, fetch, "toy")
+    error = refused(fetch, "toy")
     other = hashlib.sha256(server.content).hexdigest()
     for part in (SUM, other, "from the beginning", str(folder / "toy.bin")):
         assert part in str(error)
@@ -119,7 +119,7 @@ def test_a_server_error_is_tried_again_and_then_the_next_address(register, serve
 def test_without_a_network_there_is_one_error(register, server):
     folder = register()
     server.server_close()
-    refused("by hand", fetch, "toy")
+    refused(fetch, "toy")
     assert visible(folder) == []
 
 
@@ -142,7 +142,7 @@ def test_an_archive_is_unpacked_into_one_folder(register, server, packed):
 def test_members_are_checked(register, server):
     server.content = b.tar(FILES)
     folder = register("toy.tgz", unpack=True, members={"Toy/data/a.txt": "0" * 64})
-    refused(None, fetch, "toy")
+    refused(fetch, "toy")
     assert visible(folder) == ["toy.tgz"]
 
 
@@ -159,7 +159,7 @@ EVIL = {
 def test_an_archive_does_not_lead_out_of_its_folder(register, server, tmp_path, packed):
     server.content = packed
     folder = register("toy.tgz", unpack=True)
-    refused(None, fetch, "toy")
+    refused(fetch, "toy")
     assert visible(folder) == ["toy.tgz"]
     assert list(tmp_path.rglob("*evil*")) == []
 
@@ -177,7 +177,7 @@ def test_a_dry_run_changes_nothing(register, server, tmp_path, capsys):
 
 def test_what_has_no_address_is_got_by_hand(register, capsys):
     folder = register(paths=(), manual="ask Toy for toy.bin; put it")
-    assert str(folder) in str(refused("ask Toy", fetch, "toy"))
+    assert str(folder) in str(refused(fetch, "toy"))
     fetch("toy", dry_run=True)
     assert "ask Toy" in capsys.readouterr().out
     folder.mkdir(parents=True)

@@ -64,7 +64,7 @@ def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", closing(scandir, "closed"))
     assert len(load("lambada", path=folder)) == 3
     monkeypatch.setattr(os, "listdir", closing(listdir, tmp_path.name))
-    refused(r"this folder cannot be read \(Permission denied\)", load, "lambada", path=folder)
+    refused(load, "lambada", path=folder)
 
 
 READERS = {

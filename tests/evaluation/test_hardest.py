@@ -78,8 +78,8 @@ def test_items_are_loaded_by_what_the_predictions_name(no_data):
     found = hardest(runs, by="alone")
     assert found.items.frame["text"].tolist() == lines
     assert set(found.frame["alone"]) == {"eel"}
-    refused(r"several sets: lambada dev, lambada test", hardest, [runs[0], runs[1].assign(split="test")])
-    refused("items of lambada test cannot be loaded", hardest, runs[0].assign(split="test"))
+    refused(hardest, [runs[0], runs[1].assign(split="test")])
+    refused(hardest, runs[0].assign(split="test"))
 
 
 def test_it_is_shown_as_a_table_of_text(models):

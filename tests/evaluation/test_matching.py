@@ -96,7 +96,7 @@ def test_items_of_one_text_are_told_apart_by_order_only_where_all_are_answered(n
 def test_a_text_of_another_form_needs_the_variant(notes):
     plain = own(["he did n't go , ann", "she said , `` go '' , bob"], variant="plain")
     cased = rows_of("He didn't go, Ann", 'She said, "go", Bob')
-    refused('variant="plain"', resolve_variants, cased, plain, notes, None, None)
+    refused(resolve_variants, cased, plain, notes, None, None)
     placed, variants = resolve_variants(cased, plain, notes, "openai", None)
     assert ([one.item_index for one in placed], variants) == ([0, 1], ["openai", "openai"])
     assert resolve_variants(cased, plain, notes, None, "plain")[1] == ["plain", "plain"]
@@ -104,7 +104,7 @@ def test_a_text_of_another_form_needs_the_variant(notes):
     placed, variants = resolve_variants([*rows_of("he did n't go , ann"), cased[1]], plain, notes, None, None)
     assert ([one.item_index for one in placed], variants) == ([0], ["plain"])
     assert notes.frame()["line"].tolist() == [2]
-    with pytest.raises(DataError, match=r"none of the 1 records is about one of the 2 items .*'unheard of'"):
+    with pytest.raises(DataError):
         resolve_variants(rows_of("unheard of"), plain, notes, None, None)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import random
-import resource
 from collections import Counter
 from contextlib import contextmanager
 from functools import cache
@@ -77,17 +76,6 @@ def compiled(file, folder, words):
         sizes |= write_level(folder, n, count, [level])
     with mock.patch.object(os, "fsync"):
         return finish_levels(folder, words, counts, sizes)
-
-
-@contextmanager
-def small_files(size):
-    """Let this process and those that it starts write no file of more bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def arpa(grams, path, *, ragged=False):

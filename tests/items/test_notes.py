@@ -136,7 +136,7 @@ def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
 def test_what_is_no_regular_file_holds_no_notes(tmp_path):
     os.mkfifo(tmp_path / "x.jsonl")
     for act, arguments in ((notes, ()), (read_notes, (["x"],)), (write_note, ("x", "x/2"))):
-        refused("not a regular file", act, *arguments, folder=tmp_path)
+        refused(act, *arguments, folder=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["..", "", "../../up", "/etc/x", "a\\b", "C:x", ".hidden", "a\nb", "a\0b"])
@@ -199,8 +199,8 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path):
 
 def test_notes_that_cannot_be_written_are_one_error(tmp_path):
     (tmp_path / "file").touch()
-    refused("cannot be written", write_note, "x", "x/1", note="new", folder=tmp_path / "file")
-    refused("Not a directory", notes, folder=tmp_path / "file")
+    refused(write_note, "x", "x/1", note="new", folder=tmp_path / "file")
+    refused(notes, folder=tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,6 @@ def test_what_is_no_text_changes_nothing(tmp_path, item_id, change):
     with pytest.raises((UnicodeEncodeError, AttributeError)):
         write_note("x", item_id, **change, folder=tmp_path)
     assert (tmp_path / "x.jsonl").read_bytes() == before
-
-
-def test_names_that_no_disk_takes_are_one_error(tmp_path):
-    for act, arguments in ((notes, ()), (write_note, ("x", "x/1"))):
-        refused(r"surrogate", act, *arguments, folder=tmp_path / "\ud800")
-    long = "x" * 10_000
-    for act, arguments in ((notes, (long,)), (read_notes, ([long],)), (write_note, (long, "x/1"))):
-        refused("name too long", act, *arguments, folder=tmp_path)
 
 
 def test_fields_of_others_are_written_again(tmp_path):

@@ -192,9 +192,9 @@ def test_a_weight_at_the_edge_of_what_was_tried_is_warned_about(base, items):
     "options", [{"weight": 1}, {"weight": -0.1}, {"weight": math.nan}, {"decay": 0}, {"decay": 1.1}]
 )
 def test_what_is_no_weight_is_told(base, options):
-    refused(r"expected 0 <=? (weight|decay) <=? 1", base.cached, **options)
-    refused("expected accuracy or perplexity", base.cached().tuned, MORE, by="luck")
-    refused("no items to tune on", base.cached().tuned)
+    refused(base.cached, **options)
+    refused(base.cached().tuned, MORE, by="luck")
+    refused(base.cached().tuned)
 
 
 def test_a_vocabulary_smaller_than_what_is_asked_for(items):

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ngrams import Sentences, small_files
+from ngrams import Sentences
 from nltk.util import ngrams
 from refused import refused
 
 from workbench.models.ngram.backoff import SHIFT, WORD
 from workbench.models.ngram.good_turing import MOST, NGramCounts, count
-from workbench.storage.errors import DataError
 
 
 def expected(lines, order, words):
@@ -80,16 +79,16 @@ def test_rare_n_grams_are_left_out(lines, higher, block):
 
 
 @pytest.mark.parametrize(
-    ("lines", "options", "problem"),
+    ("lines", "options"),
     [
-        ([], {}, "no words"),
-        ([[]], {}, "no words"),
-        ([["a"]], {"vocabulary": ["a", "a"]}, "twice"),
-        *(([["a"]], {"cutoffs": cutoffs}, "never fall") for cutoffs in [(1,), (2, 2), (1, 0), (1, 1, 1)]),
+        ([], {}),
+        ([[]], {}),
+        ([["a"]], {"vocabulary": ["a", "a"]}),
+        *(([["a"]], {"cutoffs": cutoffs}) for cutoffs in [(1,), (2, 2), (1, 0), (1, 1, 1)]),
     ],
 )
-def test_what_cannot_be_counted(lines, options, problem):
-    refused(problem, counted, Sentences(lines), 2, **options)
+def test_what_cannot_be_counted(lines, options):
+    refused(counted, Sentences(lines), 2, **options)
 
 
 def test_temporary_files_lie_where_they_should_and_go(tmp_path):
@@ -128,10 +127,3 @@ def test_memory_is_bounded_by_the_block_and_what_is_listed(tmp_path):
         tracemalloc.stop()
     assert isinstance(counts, NGramCounts)
     assert peaks[0] < 0.6 * peaks[1]
-
-
-def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
-    corpus = Sentences([list("abcab")] * 50)
-    with small_files(16), pytest.raises(DataError, match=r"cannot be written .* free some space"):
-        counted(corpus, 3, 60, folder=tmp_path)
-    assert list(tmp_path.iterdir()) == []

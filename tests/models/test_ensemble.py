@@ -90,8 +90,8 @@ def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
     assert {wb.ensemble(one).name for one in (runs[0], runs[0].run)} == {
         "ensemble of 1 x Word distance (m = 5)"
     }
-    refused("no scores of these words", of_runs.predict, ITEMS)
-    refused("cannot be saved", of_runs.save, tmp_path / "saved")
+    refused(of_runs.predict, ITEMS)
+    refused(of_runs.save, tmp_path / "saved")
 
 
 @pytest.mark.parametrize("members", [[], [3], [pd.DataFrame({"model": ["a", "b"]})]])
@@ -102,7 +102,7 @@ def test_what_is_no_ensemble_is_refused(members):
 
 def test_predictions_without_candidates_are_refused():
     frame = Fixed([1.0, 2.0, 3.0]).predict(ITEMS)
-    refused("no scores of candidates", wb.ensemble, [frame.assign(candidate_scores=None)])
+    refused(wb.ensemble, [frame.assign(candidate_scores=None)])
 
 
 def test_words_of_the_query_are_not_chosen():

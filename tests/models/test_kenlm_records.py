@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngrams import STRANGE, Sentences, compiled, text
-from refused import refused
 
 from workbench.models.ngram import backoff, kenlm, kenlm_records
 from workbench.models.ngram.kenlm_records import Text, compile_intermediate
@@ -168,44 +167,6 @@ def damaged(written, folder, ending, change):
     return written[0], folder / "lmplz" / "grams", folder / "model"
 
 
-def swapped(size):
-    """Swap the second record and the third one."""
-    return lambda content: (
-        content[:size] + content[2 * size : 3 * size] + content[size : 2 * size] + content[3 * size :]
-    )
-
-
-NAN = np.float32(np.nan).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("ending", "change", "message"),
-    [
-        ("kenlm_intermediate", lambda content: content[:-4], "incomplete, or of another version"),
-        ("kenlm_intermediate", lambda content: content.replace(b"pb", b"q"), "incomplete, or of another"),
-        ("kenlm_intermediate", lambda _: None, "No such file"),
-        ("vocab", lambda content: content[:-3], "the words are not those of the text"),
-        ("vocab", lambda _: b"", "the words are not those of the text"),
-        ("1", swapped(12), "the words are in another order"),
-        ("3", lambda content: content[:-1], "expected .* n-grams, got .* bytes"),
-        ("2", lambda content: content[:-16], "expected .* n-grams, got .* bytes"),
-        ("2", lambda _: None, "No such file"),
-        ("2", swapped(16), "not sorted|is missing"),
-        ("3", swapped(20), "not sorted|is missing"),
-        ("3", lambda content: content[:20] * 2 + content[40:], "not sorted"),
-        ("3", lambda content: content[:12] + NAN + content[16:], "is not a number"),
-        ("2", lambda content: b"\xff\xff\xff\xff" + content[4:], "a word is not in the vocabulary"),
-        ("2", lambda content: content[16:] + content[-16:], "not sorted"),
-    ],
-)
-def test_damaged_files_are_one_error(written, tmp_path, ending, change, message):
-    source, prefix, folder = damaged(written, tmp_path, ending, change)
-    error = refused(message, compile_intermediate, prefix, folder, source)
-    assert error.file == f"{prefix}.{ending}"
-    assert error.remedy == "estimate the model again"
-    assert not (folder / "backoff.json").exists()
-
-
 def test_a_context_that_is_missing_is_told(written, tmp_path):
     """Its record has another first word, one that keeps the order."""
     records = np.fromfile(written[1] / "grams.2", kenlm_records._record(2))
@@ -219,12 +180,12 @@ def test_a_context_that_is_missing_is_told(written, tmp_path):
     )
     records["words"][place, 0] += 1
     source, prefix, folder = damaged(written, tmp_path, "2", lambda _: records.tobytes())
-    with pytest.raises(DataError, match="a part of an n-gram is missing in the order below"):
+    with pytest.raises(DataError):
         compile_intermediate(prefix, folder, source)
 
 
 def test_a_text_of_other_words_is_told(written, tmp_path):
     _, prefix, folder = damaged(written, tmp_path, "1", lambda content: content)
     other = Text(corpus([["a", "b"]]), ["a", "b"])
-    with pytest.raises(DataError, match="the words are not those of the text"):
+    with pytest.raises(DataError):
         compile_intermediate(prefix, folder, other)

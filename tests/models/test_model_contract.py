@@ -129,7 +129,7 @@ def test_one_item_at_a_time_is_predicted_as_all_together(model):
 
 
 def test_no_items_are_refused(model):
-    refused("there are no items to predict", model.predict, ITEMS[:0])
+    refused(model.predict, ITEMS[:0])
 
 
 def check_saved(model, folder, *, times=1):
@@ -153,12 +153,12 @@ def check_saved(model, folder, *, times=1):
 @pytest.mark.usefixtures("home")
 def test_saved_and_loaded_it_is_the_same(model, request, tmp_path):
     if request.node.callspec.params["model"] in saved_models.UNSAVED:
-        refused("no files", model.save, tmp_path / "saved")
+        refused(model.save, tmp_path / "saved")
         return
     check_saved(model, tmp_path / "saved")
     other = registry.model_class("word-distance")
     if not isinstance(model, other):
-        refused(f"expected a saved {other.__name__}", other.load, tmp_path / "saved")
+        refused(other.load, tmp_path / "saved")
 
 
 NAMES = pd.DataFrame({"item_id": list(ITEMS.frame["item_id"]), "names": [["w2"], [(0, 2), (3, 5)]]})

@@ -220,7 +220,7 @@ def test_dropout_is_for_training_and_no_gradient_flows_into_the_batch_before(fam
     ("name", "sizes"), [("forward", {"order": 1}), ("memory", {"memory": 0}), ("memory", {"hops": 0})]
 )
 def test_sizes_that_cannot_be(name, sizes):
-    refused(r"order is 1|memory is 0|hops 0", checked.FAMILIES[name], **sizes)
+    refused(checked.FAMILIES[name], **sizes)
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,9 @@ def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):
     monkeypatch.setattr(loop, "train", None)
     for texts in (LINES, corpus, stream):
         assert fit(texts=texts, epochs=0.1).config["weights"] == made.config["weights"]
-    refused("no text to check", fit, texts=stream, held_out=DEV)
+    refused(fit, texts=stream, held_out=DEV)
     for texts in (stream, corpus):
-        refused("got lower=True", fit, texts=texts, lower=False)
+        refused(fit, texts=texts, lower=False)
 
 
 def test_seeds_and_threads_around_it_do_not_matter(no_data, tmp_path):
@@ -100,7 +100,7 @@ def test_seeds_and_threads_around_it_do_not_matter(no_data, tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
     assert one.config["weights"] == two.config["weights"]
     assert not (no_data / "cache" / "neural").exists()
-    refused("holds a training with other texts", fit, tokens=440, folder=tmp_path / "two")
+    refused(fit, tokens=440, folder=tmp_path / "two")
 
 
 def broken(monkeypatch, step, how):
@@ -185,26 +185,24 @@ def test_development_items_are_drawn_by_seed(monkeypatch):
 
 
 def test_what_does_not_fit_is_refused():
-    for message, options in {
-        "no option 'widht'; .*did you mean 'width'": {"widht": 3},
-        "got epochs and tokens": {"epochs": 1, "tokens": 5},
-        "tokens=0": {"tokens": 0},
-        "patience needs development items": {"patience": 2},
-        "precision='half'": {"precision": "half"},
-    }.items():
-        refused(message, fit, **options)
-    refused("rows of 64 words, and a window of 32", PointerTransformer.fit, LINES, window=32, length=64)
-    refused(
-        "has 13 classes, expected 4", known_networks.Ours, Planted(), vocabulary=["a", "b", "c"], info=INFO
-    )
-    refused("unknown is", known_networks.model, Planted(), unknown="none")
+    for options in [
+        {"widht": 3},
+        {"epochs": 1, "tokens": 5},
+        {"tokens": 0},
+        {"patience": 2},
+        {"precision": "half"},
+    ]:
+        refused(fit, **options)
+    refused(PointerTransformer.fit, LINES, window=32, length=64)
+    refused(known_networks.Ours, Planted(), vocabulary=["a", "b", "c"], info=INFO)
+    refused(known_networks.model, Planted(), unknown="none")
 
 
 def test_items_held_out_are_refused():
     dev = wb.load("sample", "dev")
     items = dev.where((dev.frame["book_id"] == "sample/copper-bay").to_numpy())
     books = list(wb.books("sample"))[2:4]
-    refused("copper-bay", fit, texts=books, held_out=items)
+    refused(fit, texts=books, held_out=items)
     made = fit(texts=books[1:], held_out=items, tokens=40)
     assert made.training["checked_for"]["items"] == len(items)
 
@@ -214,8 +212,8 @@ def test_the_record_of_the_training_is_saved_and_options_are_checked(tmp_path):
     made.save(tmp_path / "saved")
     loaded = Neural.load(tmp_path / "saved", device="cpu")
     assert loaded.training_record.to_json() == made.training_record.to_json()
-    refused("expected a saved Ours", known_networks.Ours.load, tmp_path / "saved")
-    refused("the option is 'colour'", Small.load, tmp_path / "saved", colour="red")
+    refused(known_networks.Ours.load, tmp_path / "saved")
+    refused(Small.load, tmp_path / "saved", colour="red")
 
 
 def test_weights_are_read_when_they_are_needed_and_checked(tmp_path):
@@ -228,37 +226,19 @@ def test_weights_are_read_when_they_are_needed_and_checked(tmp_path):
     file = tmp_path / "weights.safetensors"
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    refused("not those that were written", lazy.log_prob, DEV)
-    for others, message in {
-        "output.tails.0.weight": "adaptive softmax of an earlier version",  # of files of older models
-        "another.weight": "not those that were written",
-    }.items():
+    refused(lazy.log_prob, DEV)
+    for others in [
+        "output.tails.0.weight",
+        "another.weight",
+    ]:
         save_file({others: torch.ones(3)}, file)
-        refused(f"(?s){message}.* -- fit it again", lazy.log_prob, DEV)
+        refused(lazy.log_prob, DEV)
     file.write_bytes(whole[:100])
-    refused("cannot be read", lazy.log_prob, DEV)
+    refused(lazy.log_prob, DEV)
     file.write_bytes(whole)
     assert lazy.log_prob(DEV).shape == (3,)
     (tmp_path / "vocabulary.txt").write_text("a\nb", encoding="utf-8")
-    refused(r"vocabulary\.txt: this file of this saved model is damaged", Small.load, tmp_path)
-
-
-def test_a_torn_model_in_the_cache_is_made_again(no_data):
-    made = fit(tokens=40)
-    first, counts = made.config["weights"], made.counts
-    (folder,) = folders(no_data)
-    (folder / "predictor.json").unlink()
-    assert fit(tokens=40).config["weights"] == first
-    weights = folder / "weights.safetensors"
-    weights.write_bytes(weights.read_bytes()[:50])
-    assert fit(tokens=40).predict(DEV)["log_prob"].notna().all()
-    for name, content in {"counts.json": "[" + "7, " * 14 + "7]", "fit.json": "[" * 100_000}.items():
-        (folder / name).write_text(content, encoding="utf-8")
-        again = fit(tokens=40)
-        assert (again.config["weights"], again.counts) == (first, counts)
-    random = torch.get_rng_state()
-    fit(tokens=40).predict(DEV)  # one that is found draws no weights
-    assert torch.equal(torch.get_rng_state(), random)
+    refused(Small.load, tmp_path)
 
 
 def test_predictions_depend_on_the_weights():

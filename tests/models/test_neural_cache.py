@@ -140,7 +140,7 @@ def test_trials_are_what_the_models_say(base):
         means = (sign * np.log(trials[by].clip(1e-9))) if by == "perplexity" else -trials[by]
         means = means.groupby([trials["weight"], trials["flatness"]]).mean().round(9)
         assert (model.weight, model.flatness) == means.idxmin()
-    refused("by is 'rank'", base.cached().tuned, ITEMS, by="rank")
+    refused(base.cached().tuned, ITEMS, by="rank")
 
 
 def test_the_network_reads_each_passage_once_for_all_trials():
@@ -154,7 +154,7 @@ def test_the_network_reads_each_passage_once_for_all_trials():
     "options", [{"weight": 1.0}, {"weight": -0.1}, {"flatness": -1.0}, {"flatness": math.inf}]
 )
 def test_what_cannot_be_is_refused(options):
-    refused(r"weight of the cache|flatness", known_networks.model(Planted()).cached, **options)
+    refused(known_networks.model(Planted()).cached, **options)
     info = {**known_networks.INFO, "sizes": {"pointer_heads": 4}}
-    with pytest.raises(DataError, match="copies from the passage by itself"):
+    with pytest.raises(DataError):
         known_networks.Ours(Planted(), vocabulary=known_networks.WORDS, info=info).cached()

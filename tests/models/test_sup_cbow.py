@@ -153,9 +153,9 @@ def test_fitted_and_found_again():
 
 def test_what_cannot_be_fitted():
     stream, words = EncodedText.of(corpus()), corpus().vocabulary()
-    for message, options in {
-        "no text to train CBOW on": {},
-        "either the vectors or the texts are lower-cased": {"cbow": vectors(words, lower=False)},
-        "holds no sentence": {"cbow": vectors(words), "minimum": 5000},
-    }.items():
-        refused(message, SupCBOW.fit, stream, **options)
+    for options in [
+        {},
+        {"cbow": vectors(words, lower=False)},
+        {"cbow": vectors(words), "minimum": 5000},
+    ]:
+        refused(SupCBOW.fit, stream, **options)

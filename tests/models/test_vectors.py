@@ -322,18 +322,18 @@ def test_vectors_are_kept_by_corpus_and_arguments(corpus, fit, name):
 
 
 @pytest.mark.parametrize(
-    ("fit", "options", "problem"),
+    ("fit", "options"),
     [
-        (lsa, {"weighting": "bm25"}, "weighting is 'bm25'"),
-        (lsa, {"dimensions": 40}, "too few for 40 dimensions"),
-        (lsa, {"scope": "book"}, "scope is 'book'"),
-        (cbow, {"vocabulary": 0}, "no words"),
-        (cbow, {"scope": "book"}, "scope is 'book'"),
+        (lsa, {"weighting": "bm25"}),
+        (lsa, {"dimensions": 40}),
+        (lsa, {"scope": "book"}),
+        (cbow, {"vocabulary": 0}),
+        (cbow, {"scope": "book"}),
     ],
 )
-def test_wrong_arguments(corpus, fit, options, problem):
-    refused(problem, fit, corpus, **options)
+def test_wrong_arguments(corpus, fit, options):
+    refused(fit, corpus, **options)
 
 
 def test_a_matrix_without_information():
-    refused("evenly", lsa, corpus_of(["a b c"] * 5), dimensions=1, weighting="tf-idf")
+    refused(lsa, corpus_of(["a b c"] * 5), dimensions=1, weighting="tf-idf")

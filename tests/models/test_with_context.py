@@ -77,7 +77,5 @@ def test_a_copy_computes_where_it_says(monkeypatch):
 
 @pytest.mark.parametrize("reads", [0, -1, True, "passage", 2.5])
 def test_nonsense_is_refused(reads):
-    refused(
-        "expected a number of words, 'sentence', or None", known_networks.model(Summing()).with_context, reads
-    )
-    refused("reads the whole passage", SupCBOW.with_context, object.__new__(SupCBOW), 4)
+    refused(known_networks.model(Summing()).with_context, reads)
+    refused(SupCBOW.with_context, object.__new__(SupCBOW), 4)

@@ -161,18 +161,16 @@ def test_against_the_most_probable_other_word(folders, items, sample_ngram):
 
 
 def test_wrong_arguments_are_refused(items, sample_ngram):
-    wrong = [
-        ({"model": RandomWord("passage")}, "no log-probabilities"),
-        ({"items": items[:0]}, "there are no items"),
-        ({"items": items_from_text("A ___ .", answers=[None])}, "has no answer"),
-        ({"by": "line"}, "by is 'line'"),
-        ({"how": "left out"}, "how is 'left out'"),
-        ({"how": "masked", "mask": "two words"}, "mask is 'two words'"),
-        ({"against": 3}, "against is 3"),
-        ({"against": " "}, "against is ' '"),
-    ]
-    for options, message in wrong:
-        refused(message, wb.influence, **{"model": sample_ngram, "items": items[:1], **options})
+    for options in (
+        {"model": RandomWord("passage")},
+        {"items": items[:0]},
+        {"items": items_from_text("A ___ .", answers=[None])},
+        {"by": "line"},
+        {"how": "left out"},
+        {"how": "masked", "mask": "two words"},
+        {"against": 3},
+    ):
+        refused(wb.influence, **{"model": sample_ngram, "items": items[:1], **options})
 
 
 WORD_CORE = r"\w(?:\S*\w)?"
@@ -300,14 +298,14 @@ def test_the_curve_is_drawn_from_one_row_a_bin():
         item_id=lambda frame, n=n: frame["item_id"] + str(n)) for n in range(30)])).to_dict()  # fmt: skip
     [data] = [rows for rows in bigger["datasets"].values() if "influence" in rows[0]]
     assert len(data) <= 13
-    for wrong, message in (
-        (parts["one"].drop(columns="distance"), "have no column 'distance'"),
-        ({"a": 3}, "'a' is a int"),
-        (parts["one"].assign(influence=np.nan), "no part has a finite influence"),
+    for wrong in (
+        parts["one"].drop(columns="distance"),
+        {"a": 3},
+        parts["one"].assign(influence=np.nan),
     ):
-        refused(message, wb.charts.influence_curve, wrong)
-    refused("have no column 'contrast'", wb.charts.influence_curve, parts, "contrast")
-    refused("expected ascending numbers", wb.charts.influence_curve, parts, edges=(4, 2))
+        refused(wb.charts.influence_curve, wrong)
+    refused(wb.charts.influence_curve, parts, "contrast")
+    refused(wb.charts.influence_curve, parts, edges=(4, 2))
 
 
 def plain_tau(values, others):
@@ -345,5 +343,5 @@ def test_the_correlation_of_attention_and_influence():
     assert (frame["low"] < frame["correlation"]).all()
     assert (frame["correlation"] < frame["high"]).all()
     assert frame[["n", "n_missing"]].to_numpy().tolist() == [[12, 1]] * 2
-    refused("no parts of 'one part'", wb.attention_correlation, parts[:-1], looks)
-    refused("no item has a correlation", wb.attention_correlation, parts[-1:], looks[-1:])
+    refused(wb.attention_correlation, parts[:-1], looks)
+    refused(wb.attention_correlation, parts[-1:], looks[-1:])

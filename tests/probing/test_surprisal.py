@@ -92,7 +92,7 @@ def test_best_words_and_the_difference_of_two_n_gram_models(items, sample_ngram)
     np.testing.assert_allclose(frame["difference"], frame["surprisal"] - frame["surprisal_against"])
     assert (frame["difference"] != 0).any()
     for wrong in (-1, True, 2.5):
-        refused("top_k is", wb.surprisal, cached, items, top_k=wrong)
+        refused(wb.surprisal, cached, items, top_k=wrong)
 
 
 def test_the_best_words_of_a_causal_model_are_those_of_one_sub_token(folders):
@@ -123,8 +123,8 @@ def test_the_best_words_of_a_causal_model_are_those_of_one_sub_token(folders):
 
 
 def test_scores_that_are_no_log_probabilities_are_refused(items, sample_ngram):
-    refused("has no log-probabilities", wb.surprisal, wb.models.RandomWord("passage"), items)
-    refused("there are no items", wb.surprisal, sample_ngram, items[:0])
+    refused(wb.surprisal, wb.models.RandomWord("passage"), items)
+    refused(wb.surprisal, sample_ngram, items[:0])
 
 
 def test_each_word_and_the_sum_are_those_of_a_plain_calculation(folders):
@@ -172,8 +172,8 @@ def test_readable_text_is_scored_for_the_released_words(folders):
 
 
 def test_a_prompt_is_refused_and_a_broken_model_named(folders):
-    refused("has a prompt", wb.surprisal, causal(folders("bytes"), prompt=Prompt("{text}")), ITEMS)
+    refused(wb.surprisal, causal(folders("bytes"), prompt=Prompt("{text}")), ITEMS)
     model = causal(folders("bytes"))
     with torch.no_grad():
         model._checkpoint.model.transformer.ln_f.weight.fill_(float("nan"))
-    refused(f"not a number for {ITEMS[0].item_id[:7]}", wb.surprisal, model, ITEMS)
+    refused(wb.surprisal, model, ITEMS)

@@ -323,7 +323,7 @@ def test_a_damaged_file_is_one_error(name, folders, tmp_path):
     for change in artefact.damages:
         path.unlink()  # it may be mapped into memory
         path.write_bytes(change(content, path.name))
-        refused("", artefact.read, tmp_path)
+        refused(artefact.read, tmp_path)
 
 
 @pytest.mark.parametrize("name", MADE_AGAIN)

@@ -121,5 +121,5 @@ def test_a_place_that_cannot_be_written_is_one_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     for path in (long, blocked / "a.csv"):
-        refused("cannot be written", made.to_csv, path)
-        refused("cannot be written", charts.save, chart, path.with_suffix(".json"))
+        refused(made.to_csv, path)
+        refused(charts.save, chart, path.with_suffix(".json"))

@@ -64,7 +64,7 @@ def test_a_target_that_cannot_be_written_is_one_error(tmp_path, capsys):
         error = capsys.readouterr().err
         assert problem in error
         assert error.count("\n") == 1
-    refused("file", lab.copy_notebooks, tmp_path / "work" / "file")
+    refused(lab.copy_notebooks, tmp_path / "work" / "file")
 
 
 @pytest.mark.usefixtures("shipped")

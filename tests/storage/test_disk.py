@@ -45,7 +45,7 @@ def test_the_bound_is_one_for_all_kinds(monkeypatch):
     assert names() == [f"corpus/{TWO}", f"old/{THREE}.parquet"]
     for value in ("two", "-1", "nan", "inf", "1e400", " ", "1,5"):
         monkeypatch.setenv(disk.VARIABLE, value)
-        refused(f"gigabytes in WORKBENCH_CACHE_GB, got '{value}' -- set it to", disk.make_room)
+        refused(disk.make_room)
     monkeypatch.delenv(disk.VARIABLE)
     assert disk.cache_limit() == 10**10
     disk.make_room()
@@ -113,8 +113,8 @@ def test_the_cache_is_listed_and_freed():
     assert set(left["kind"]) == {"ngram", "corpus"}
     key = model.folder.name[:12]
     assert set(left.free(key)["kind"]) == {"corpus"}
-    for chosen, problem in (
-        ((), "nothing is named"),
-        (("models",), "no 'models' in the cache -- name an entry, or a kind: corpus"),
+    for chosen in (
+        (),
+        ("models",),
     ):
-        refused(problem, wb.cache().free, *chosen)
+        refused(wb.cache().free, *chosen)

@@ -47,7 +47,7 @@ def test_a_frame_is_read_as_pandas_reads_it(tmp_path):
 
 def test_a_column_that_is_not_there(tmp_path):
     path = written(tmp_path / "a.parquet", {"a": [1]})
-    refused(r"a\.parquet: it lacks the column text", read_parquet, path, ["text", "a"])
+    refused(read_parquet, path, ["text", "a"])
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_column_that_is_not_there(tmp_path):
 def test_a_damaged_file_is_one_error(tmp_path, damage):
     path = written(tmp_path / "a.parquet", COLUMNS)
     path.write_bytes(damage(path.read_bytes()))
-    refused(r"a\.parquet", read_parquet, path)
+    refused(read_parquet, path)
     path.unlink()
-    refused(r"a\.parquet", read_parquet, path)
+    refused(read_parquet, path)
     path.mkdir()
-    refused(r"a\.parquet", read_parquet, path)
+    refused(read_parquet, path)

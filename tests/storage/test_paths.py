@@ -15,7 +15,7 @@ def test_an_odd_data_folder_is_one_error(tmp_path, monkeypatch, value):
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
-    refused(r"the folder that WORKBENCH_HOME names cannot be read .* unset it", data_home)
+    refused(data_home)
 
 
 @pytest.mark.parametrize("value", ["{}/mine", "~/mine", ""])

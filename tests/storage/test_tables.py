@@ -86,7 +86,7 @@ def test_what_spreadsheets_and_programs_write_around_a_table(lines, header, row,
     ],
 )
 def test_what_is_no_table_is_one_error(content, line):
-    caught = refused("", read_separated, content, CSV)
+    caught = refused(read_separated, content, CSV)
     assert (caught.file, caught.line) == ("own.csv", line)
 
 
@@ -111,7 +111,7 @@ def workbook(folder, *sheets):
 def test_a_workbook_without_the_library_says_how_to_save_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     path = workbook(tmp_path, ROWS)
-    refused(r'pip install "lambada-workbench\[excel\]"', load, path)
+    refused(load, path)
     pd.DataFrame(ROWS[1:], columns=ROWS[0]).to_csv(
         tmp_path / "own.csv", sep=";", encoding="utf-8-sig", index=False
     )
@@ -130,7 +130,7 @@ def test_a_workbook(tmp_path):
 def test_an_archive_that_is_no_workbook(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
         archive.writestr("own.csv", "text\n")
-    refused("", load, tmp_path / "a.xlsx")
+    refused(load, tmp_path / "a.xlsx")
 
 
 @pytest.mark.parametrize(("encoding", "separator"), [("utf-16", "\t"), ("cp1252", ";"), ("utf-8-sig", ",")])

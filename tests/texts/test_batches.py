@@ -95,7 +95,7 @@ def test_a_part_of_the_rows_is_that_of_the_whole_batch(novels, kind, step):
 def test_a_text_that_is_too_short(kind):
     assert kind(counting(11), rows=2, length=5).steps == 1
     for words, rows in ((10, 2), (0, 2), (99, 0)):
-        with pytest.raises(DataError, match=f"a text of {words} words gives no {rows} rows of 5"):
+        with pytest.raises(DataError):
             kind(counting(words), rows=rows, length=5)
 
 
@@ -156,12 +156,12 @@ def test_a_batch_holds_its_passages(novels):
 
 def test_texts_without_a_passage(novels):
     short = EncodedText.of(Corpus.of(["a b c d"]), 3)
-    for stream, minimum, rows, message in (
-        (novels, 5000, 1, "holds no sentence that ends in a known word after more than 5,000"),
-        (short, 1, 1, "holds no sentence"),
-        (novels, 50, 9, "at least 9 passages for a batch, got 5"),
+    for stream, minimum, rows in (
+        (novels, 5000, 1),
+        (short, 1, 1),
+        (novels, 50, 9),
     ):
-        refused(message, PassageBatches, stream, rows=rows, number=5, minimum=minimum)
+        refused(PassageBatches, stream, rows=rows, number=5, minimum=minimum)
 
 
 @settings(max_examples=60)

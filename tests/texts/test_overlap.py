@@ -222,15 +222,15 @@ def test_hashes_that_collide_find_nothing_that_is_not_there(monkeypatch, codes):
 
 
 @pytest.mark.parametrize(
-    ("n_items", "texts", "n", "message"),
+    ("n_items", "texts", "n"),
     [
-        *((1, texts, 8, "no word") for texts in ([], [("empty", [])], [("marks", ["--", "..."])])),
-        (0, streamed(PASSAGE), 8, "no item"),
-        (1, streamed(PASSAGE), 0, "got n=0"),
+        *((1, texts, 8) for texts in ([], [("empty", [])], [("marks", ["--", "..."])])),
+        (0, streamed(PASSAGE), 8),
+        (1, streamed(PASSAGE), 0),
     ],
 )
-def test_what_cannot_be_compared_is_refused(n_items, texts, n, message):
-    refused(message, overlap, items_from_text([PASSAGE])[:n_items], texts, n=n)
+def test_what_cannot_be_compared_is_refused(n_items, texts, n):
+    refused(overlap, items_from_text([PASSAGE])[:n_items], texts, n=n)
 
 
 KINDS = [f"w{number}" for number in range(2000)]
@@ -251,20 +251,20 @@ def checked(items, *books):
 def test_a_book_that_items_come_from_is_refused_by_its_words():
     book, other = novel(1), novel(2)
     items = pieces(book, 80, range(100, 3000, 300))
-    with pytest.raises(DataError, match=r"right \(Right\): 10 .*corpus.without\(\['right'\]\)"):
+    with pytest.raises(DataError):
         checked(items, ("wrong", other), ("right", book), ("third", novel(3)))
     assert checked(items, ("wrong", other))["items"] == 10
     assert checked(None, ("right", book)) is None
     two = ("few", [*other[:500], *book[90:190], *other[500:700], *book[400:490]])
     assert overlap(items, [two]).frame["passage"].sum() == 2
     assert checked(items, two)
-    refused(r"few \(Few\): 2", checked, items[:2], two)
+    refused(checked, items[:2], two)
 
 
 def test_single_sentences_need_more_items():
     book = novel(5)
     items = pieces(book, 20, range(0, 4000, 100))
-    refused(r"it \(It\): 40", checked, items, ("it", book))
+    refused(checked, items, ("it", book))
     partly = ("it", [*book[:330], *novel(6)])
     assert checked(items, partly)
     result = overlap(items, [partly])

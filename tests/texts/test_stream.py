@@ -46,7 +46,7 @@ def test_a_stream_against_a_plain_loop(lines, vocabulary):
     else:
         expected = [w for i, w in enumerate(vocabulary) if w not in RESERVED and w not in vocabulary[:i]]
     if not expected:
-        refused("no word in this vocabulary", EncodedText.of, corpus, vocabulary)
+        refused(EncodedText.of, corpus, vocabulary)
         return
     stream = EncodedText.of(corpus, vocabulary)
     words = [word for line in lines for word in line]
@@ -106,24 +106,24 @@ def test_a_copy_names_no_place_and_no_unknown_word(home, tmp_path):
     file.parent.mkdir()
     file.write_text("mine")
     for taken in (file.parent, file):
-        refused("holds something else", stream.copy, taken)
+        refused(stream.copy, taken)
     assert file.read_text() == "mine"
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "message"),
-    [("the", "got the string 'the'"), (0, "no word in this"), (["<s>"], "no word in this"),
-     (["a\nb"], "expected words"), ([""], "expected words"), ([], "no word in this")],
+    "vocabulary",
+    ["the", 0, ["<s>"],
+     ["a\nb"], [""], []],
 )  # fmt: skip
-def test_what_is_no_vocabulary(vocabulary, message):
-    refused(message, EncodedText.of, corpus_of(LINES), vocabulary)
+def test_what_is_no_vocabulary(vocabulary):
+    refused(EncodedText.of, corpus_of(LINES), vocabulary)
 
 
 def test_a_copy_of_an_earlier_version_is_read_and_checked(tmp_path):
     """The manifest of earlier versions has sizes and checksums of the files, and one of itself."""
     made = stream_of(LINES).copy(tmp_path / "copy")
     (made.folder / "SHA256SUMS").unlink()
-    refused("no stream here", EncodedText.open, made.folder)
+    refused(EncodedText.open, made.folder)
     file = made.folder / MANIFEST
     content = json.loads(file.read_text(encoding="utf-8"))
     names = [path.name for path in made.folder.iterdir() if path != file]
@@ -136,7 +136,7 @@ def test_a_copy_of_an_earlier_version_is_read_and_checked(tmp_path):
         assert EncodedText.open(made.folder).read(0, 21).tolist() == made.read(0, 21).tolist()
     for manifest in ({**content, "other": 1}, {**content, "checksum": checksum, "lower": False}):
         file.write_text(json.dumps(manifest), encoding="utf-8")
-        refused("no stream here", EncodedText.open, made.folder)
+        refused(EncodedText.open, made.folder)
     file.write_text(json.dumps(content), encoding="utf-8")
     (made.folder / IS_WORD_FILE).write_bytes(b"")
-    refused("no stream here", EncodedText.open, made.folder)
+    refused(EncodedText.open, made.folder)

@@ -50,14 +50,14 @@ def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):
     checkpoint.save_checkpoint(tmp_path, one(1))
     info = tmp_path / "step-00000001" / INFO
     info.write_text(json.dumps({**json.loads(info.read_text()), "version": 0}))
-    refused("version 2, got 0", checkpoint.newest, tmp_path)
+    refused(checkpoint.newest, tmp_path)
     assert info.exists()
 
 
 def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
     checkpoint.save_checkpoint(tmp_path, one(1))
     monkeypatch.setattr(checkpoint, "load_file", Mock(side_effect=OSError(116, "Stale file handle")))
-    refused(r"cannot be read \(Stale file handle\)", checkpoint.newest, tmp_path)
+    refused(checkpoint.newest, tmp_path)
     assert names(tmp_path) == ["step-00000001"]
 
 
@@ -65,7 +65,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     error = OSError(28, "No space left")
     checkpoint.save_checkpoint(tmp_path, one(1))
     monkeypatch.setattr(checkpoint, "save_file", Mock(side_effect=error))
-    refused("No space left", checkpoint.save_checkpoint, tmp_path, one(2))
+    refused(checkpoint.save_checkpoint, tmp_path, one(2))
     assert names(tmp_path) == ["step-00000001"]
 
 

@@ -37,7 +37,7 @@ def test_json_of_numpy_and_of_little():
 
 @pytest.mark.parametrize("content", [[1], {"history": 3}, {"history": [3]}, {"steps": "many"}, {"folder": 3}])
 def test_what_is_no_record_is_refused(content):
-    refused("not the record of a training", Training.from_json, content)
+    refused(Training.from_json, content)
 
 
 def test_frames():

@@ -150,7 +150,7 @@ def test_the_spans_of_the_annotations_are_marked_and_nothing_else():
 @pytest.mark.parametrize("span", [(0, 99), (-1, 2), (3, 3)])
 def test_spans_of_another_text_are_told(span):
     table = TABLE.assign(mentions=[[], [span], [], [], []])
-    refused("mentions do not fit the text of 'x/dev/1'", wb.browse, clozes(*TEXTS), table)
+    refused(wb.browse, clozes(*TEXTS), table)
 
 
 # -- without a kernel
@@ -192,7 +192,7 @@ def test_columns_of_ones_own_are_charted_and_linked():
     assert words(made) == ["my score: 0.3 to below 0.31"]
     assert drawn(made, "my_score")["keys"] == [key]
     assert [left for *_, left in rows(made, "genre")] == [1, 1, 0]
-    with pytest.raises(DataError, match=r"there is no column 'colour' to draw; known are .*genre"):
+    with pytest.raises(DataError):
         explore(clozes(*TEXTS), table, columns=["colour"])
     frame = pd.DataFrame({"text": ["the dog ran", "a cat sat"], "mood": ["glad", "sad"]})
     items = wb.items_from_frame(frame)

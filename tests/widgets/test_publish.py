@@ -96,14 +96,14 @@ def test_a_widget_that_needs_python_is_published_as_its_static_page(folder, read
 
 
 def test_what_is_no_view_is_refused_and_nothing_is_written(folder):
-    for views, problem in (
-        ({"a": 3}, "the view 'a' is a int"), ({}, "expected them by title"),
-        ([ITEMS], "expected them by title"), ({" ": TABLE}, "is not a text"),
-        ({"a": wb.browse}, "is a function"), ({"a": type(TABLE)}, "is a type"),
+    for views in (
+        {"a": 3}, {},
+        [ITEMS], {" ": TABLE},
+        {"a": wb.browse}, {"a": type(TABLE)},
     ):  # fmt: skip
-        refused(problem, wb.publish, folder, views)
+        refused(wb.publish, folder, views)
     for options in ({"max_items": 0}, {"max_megabytes": 0}, {"max_megabytes": float("nan")}):
-        refused("expected numbers above 0", wb.publish, folder, {"a": TABLE}, **options)
+        refused(wb.publish, folder, {"a": TABLE}, **options)
     assert not folder.exists()
 
 
@@ -136,7 +136,7 @@ def test_a_site_keeps_within_its_size(folder, kilobytes, read):
 
 
 def test_a_view_that_does_not_fit_is_an_error(folder):
-    with pytest.raises(DataError, match="takes more than 1 kB without any item"):
+    with pytest.raises(DataError):
         wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)}, max_megabytes=0.001)
 
 
@@ -177,7 +177,7 @@ def test_a_view_that_uses_tags_needs_them(folder, state):
     if state == {"sort": "tags"}:  # lists have no order
         state = {"where": "not (tags is missing)"}
     browser = wb.browse(ITEMS, TABLE, **state)
-    refused("not published -- pass notes=True", wb.publish, folder, {"Passages": browser})
+    refused(wb.publish, folder, {"Passages": browser})
     wb.publish(folder, {"Passages": browser}, notes=True)
 
 
@@ -262,12 +262,12 @@ def test_a_published_site_is_replaced_and_any_other_folder_is_not(folder):
     wb.publish(folder, {"One": TABLE})
     assert not (folder / "two.html").exists()
     (folder / "mine.txt").write_text("mine")
-    refused(r"holds 'mine\.txt' beside a published site -- move it away", wb.publish, folder, {"One": TABLE})
+    refused(wb.publish, folder, {"One": TABLE})
     assert (folder / "one.html").exists()
     (folder / "mine.txt").unlink()
     (folder / "about.html").unlink()
     (folder / "about.html").mkdir()
-    refused(r"holds 'about\.html' beside", wb.publish, folder, {"One": TABLE})
+    refused(wb.publish, folder, {"One": TABLE})
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_folder_with_other_files_is_refused(folder, content):
     (folder / "thesis.tex").write_text("years of work")
     if content is not None:
         (folder / MANIFEST).write_text(content)
-    refused(r"folder|published site", wb.publish, folder, {"One": TABLE})
+    refused(wb.publish, folder, {"One": TABLE})
     assert (folder / "thesis.tex").read_text() == "years of work"
 
 
@@ -383,7 +383,7 @@ def test_columns_with_two_headings_have_both_in_their_name(folder, read):
     wb.publish(folder, {"Ranks": table})
     columns = {each["name"]: each["data"] for each in data_of(read("ranks"))["columns"]}
     assert columns == {"model": ["a", "b"], "rank mean": [2.0, 8.0], "rank count": [2.0, 1.0]}
-    refused("'model' occurs twice", wb.publish, folder, {"x": scores.set_index("model", drop=False)})
+    refused(wb.publish, folder, {"x": scores.set_index("model", drop=False)})
 
 
 def test_the_filter_of_each_bin_lists_its_rows():
