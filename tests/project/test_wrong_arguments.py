@@ -61,12 +61,6 @@ def test_what_a_reader_cannot_be_fitted_on(reader):
             reader.fit(wrong)
 
 
-def test_what_holds_no_texts():
-    for wrong in (3, None, MaximumFrequency("context")):
-        with pytest.raises(wb.DataError):
-            wb.items_from_text(wrong)
-
-
 @pytest.mark.parametrize("name", ["context_curve", "expected", "funnel", "training_curves", "tuning"])
 def test_what_a_chart_cannot_draw(name):
     for wrong in ("text", 3, None, pd.DataFrame({"x": [1]})):
