@@ -249,11 +249,7 @@ def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_memory_does_not_grow_with_the_number_of_novels(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "workbench.storage.sealed.os.cpu_count", lambda: 1
-    )  # each thread that sums has a buffer
-
+def test_memory_does_not_grow_with_the_number_of_novels(tmp_path):
     def peak(n):
         tracemalloc.start()
         try:

@@ -17,7 +17,7 @@ from workbench.items.items import Items
 from workbench.models import RandomWord
 from workbench.runs import store
 from workbench.runs.predictions import candidate_digests, from_answers
-from workbench.storage.sealed import sha256
+from workbench.storage.checksums import sha256
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl", "bee", "ant", "elk", "emu"]
 TOLD = "did not have the same candidates"

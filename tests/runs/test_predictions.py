@@ -21,7 +21,7 @@ from workbench.models.base import FILE, Predictor, pad
 from workbench.models.prediction_rows import Ranked, from_ranking, from_scores
 from workbench.runs import predictions
 from workbench.runs import store as results
-from workbench.storage.sealed import sha256
+from workbench.storage.checksums import sha256, write_checksums
 
 VOCABULARY = ["ash", "bay", "cat", "dog", "elm"]
 ITEMS = clozes("a {cat} ran", "the {dog}", "an {owl}", "some {}", dataset="lambada")
@@ -222,7 +222,6 @@ def test_save_and_load(tmp_path):
         '{"model": "no-such-model", "config": {}}', '{"model": "json:JSONDecoder", "config": {}}',
     ],
 )  # fmt: skip
-@pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
 def test_what_is_no_saved_model(content, tmp_path):
     (tmp_path / FILE).write_text(content)
     refused(Predictor.load, tmp_path)
@@ -231,8 +230,9 @@ def test_what_is_no_saved_model(content, tmp_path):
 def test_a_model_that_was_saved_by_the_name_of_its_class_is_found(tmp_path):
     about = {"class": "workbench.models.frequency:WordDistance", "config": WordDistance(3).config}
     (tmp_path / FILE).write_text(json.dumps(about))
-    with pytest.warns(UserWarning, match="no SHA256SUMS, so damage would not be detected"):
-        assert WordDistance.load(tmp_path).config == WordDistance(3).config
+    refused("the list of checksums of this saved model cannot be read", WordDistance.load, tmp_path)
+    write_checksums(tmp_path)
+    assert WordDistance.load(tmp_path).config == WordDistance(3).config
 
 
 @given(st.lists(st.lists(st.floats(allow_nan=False), max_size=4), max_size=4))

@@ -20,7 +20,6 @@ from workbench.items import text as wt
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 from workbench.storage.paths import resource
-from workbench.storage.sealed import SUMS, sealed_folder
 from workbench.texts import corpus as store
 from workbench.texts import tokenise
 from workbench.texts.corpus import RESERVED, Corpus
@@ -285,25 +284,6 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch, offsets):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "other"))
     assert of(lines).sha256 == corpus.sha256
     assert len(offsets) - resumed > resumed > 1
-
-
-def test_a_corpus_of_the_first_version_is_read(tmp_path):
-    corpus, earlier = of([RUNNING], lower=False), tmp_path / "earlier"
-    assert corpus.roles.tolist() == [tokenise.PROSE] * 3 + [tokenise.HEADING, tokenise.PROSE]
-    with sealed_folder(earlier, store.MANIFEST) as new:
-        for path in corpus.folder.iterdir():
-            if path.name not in (store.ROLES, SUMS):
-                (new / path.name).write_bytes(path.read_bytes().replace(b'"version": 2', b'"version": 1'))
-    read = Corpus(earlier)
-    assert (read.sha256, read.words, list(read.lines())) == (
-        corpus.sha256,
-        corpus.words,
-        list(corpus.lines()),
-    )
-    assert read.roles.tolist() == [tokenise.PROSE] * 5
-    both = [of([RUNNING, TOKENS], lower=False), of([RUNNING, TOKENS], lower=False)]
-    both[0].roles = np.zeros_like(both[0].roles)
-    assert [tokenise.HEADING in made.without("t").roles for made in both] == [False, True]
 
 
 def test_the_digest_is_that_of_the_content():

@@ -26,10 +26,10 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage import cache, files, paths
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_parquet
 from workbench.storage.parallel import run_chunks
-from workbench.storage.sealed import SUMS, check_seal, sealed_folder
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.tokenise import Part, Piece, Tokeniser, parts_cache, prose_sentences, stored_part
@@ -138,7 +138,7 @@ class CandidatePassages:
     Raises
     ------
     DataError
-        If the folder holds no candidates, or a file is not the one that was written.
+        If the folder holds no candidates, or a file of it is incomplete.
 
     Examples
     --------
@@ -153,8 +153,8 @@ class CandidatePassages:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         with reading(self.folder, _WHAT, remedy=_AGAIN):
-            check_seal(self.folder, MANIFEST, what=_WHAT, remedy=_AGAIN)
             content = files.read_json(self.folder / MANIFEST)
+            files.check_sizes(self.folder, content["bytes"])
             self.rule, self.sha256 = Rule(*content["rule"]), str(content["sha256"])
             self.dropped: dict[str, int] = content["dropped"]
             self.cased = bool(content["cased"])
@@ -430,12 +430,8 @@ def _opened(folder: Path, key: str, *, is_cached: bool) -> CandidatePassages | N
 
 def _find_all(chunks: Sequence[NovelChunk], workers: int | None, client: Client | None) -> None:
     """Find the candidates of all chunks that an earlier call did not finish."""
-    unfinished = []
-    for chunk in chunks:
-        try:
-            check_seal(chunk.folder, CHUNK, what="this chunk of novels", remedy=_AGAIN)
-        except DataError:
-            unfinished.append(chunk)
+    names = (TEXT, RECORDS, CHUNK)
+    unfinished = [chunk for chunk in chunks if not all((chunk.folder / name).is_file() for name in names)]
     run_chunks(
         find,
         unfinished,
@@ -448,35 +444,35 @@ def _find_all(chunks: Sequence[NovelChunk], workers: int | None, client: Client 
 
 
 def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
-    """Move the files of all chunks into one sealed folder."""
+    """Move the files of all chunks into one folder."""
     rows: list[dict[str, Any]] = []
-    sums: list[bytes] = []
+    sums: list[str] = []
     dropped: Counter[str] = Counter()
     is_cased = False
-    with sealed_folder(target, MANIFEST, replace=target.exists()) as new:
+    with files.atomic_folder(target, replace=target.exists()) as new:
         for number, chunk in enumerate(chunks):
             result = files.read_json(chunk.folder / CHUNK)
             for source, counts in zip(chunk.sources, result["books"], strict=True):
                 rows.append({"book_id": source.book_id, "title": source.title, "chunk": number, **counts})
             dropped.update(result["dropped"])
             is_cased |= result["cased"]
-            sums.append((chunk.folder / SUMS).read_bytes())
+            sums += result["sha256"]
             for name in (TEXT, RECORDS):
                 (chunk.folder / name).rename(new / _file(number, name))
         pq.write_table(pa.Table.from_pylist(rows, _BOOKS), new / BOOKS, compression="zstd")
         rule = list(chunks[0].rule)
         content = {
             "version": VERSION, "key": key, "rule": rule, "dropped": dict(dropped), "cased": is_cased,
-            "sha256": cache.digest(str(VERSION), repr(rule), repr(rows), *sums),
+            "sha256": cache.digest(str(VERSION), repr(rule), repr(rows), *sums), "bytes": files.sizes_of(new),
         }  # fmt: skip
         (new / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def find(chunk: NovelChunk) -> bool:
-    """Find the candidates of some novels, and write the folder of the chunk, sealed; return True."""
+    """Find the candidates of some novels, and write the folder of the chunk; return True."""
     books, tables, is_cased = [], [np.zeros(0, RECORD)], False
     dropped = np.zeros(len(REASONS), np.int64)
-    with sealed_folder(chunk.folder, CHUNK, replace=True) as new:
+    with files.atomic_folder(chunk.folder, replace=True) as new:
         with (new / TEXT).open("wb") as file:
             for source in chunk.sources:
                 start, columns = file.tell(), []
@@ -495,7 +491,8 @@ def find(chunk: NovelChunk) -> bool:
         with (new / RECORDS).open("wb") as file:
             np.save(file, np.concatenate(tables))
         by_reason = dict(zip(REASONS, dropped.tolist(), strict=True))
-        content = json.dumps({"books": books, "dropped": by_reason, "cased": is_cased})
+        sums = [sha256(new / name) for name in (TEXT, RECORDS)]
+        content = json.dumps({"books": books, "dropped": by_reason, "cased": is_cased, "sha256": sums})
         (new / CHUNK).write_text(content, encoding="utf-8")
     return True
 

@@ -13,10 +13,10 @@ import pandas as pd
 
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import reading
 from workbench.storage.files import read_json, write_atomic
 from workbench.storage.packages import library_versions
-from workbench.storage.sealed import sha256
 
 MANIFEST_FILE = "manifest.json"
 """The file in the folder of what was made."""

@@ -19,9 +19,9 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_folder, scratch_folder
-from workbench.storage.sealed import sha256
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 

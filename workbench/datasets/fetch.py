@@ -11,7 +11,7 @@ import pooch
 from requests import RequestException
 
 from workbench.datasets import archives, sources
-from workbench.storage import files, paths, sealed
+from workbench.storage import checksums, files, paths
 from workbench.storage.errors import DataError, innermost, writing
 from workbench.storage.progress import progress_bar, say
 
@@ -171,7 +171,7 @@ def _is_there(remote: Remote, where: Path) -> bool:
 
 
 def _is_right(path: Path, sha256: str | None, size: int | None = None) -> bool:
-    return path.is_file() and size in {None, path.stat().st_size} and sealed.sha256(path) == sha256
+    return path.is_file() and size in {None, path.stat().st_size} and checksums.sha256(path) == sha256
 
 
 def _get(remote: Remote, where: Path) -> None:

@@ -38,9 +38,9 @@ from workbench.runs import store
 from workbench.runs.measures import MEASURES
 from workbench.runs.run_table import ITEM_COLUMNS, item_columns
 from workbench.storage.cache import Cache, digest, make_room
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.paths import data_home
-from workbench.storage.sealed import sha256
 
 SETS = ("dataset", "split", "variant")
 """Columns by which runs are ranked unless others are asked for."""

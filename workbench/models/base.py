@@ -25,9 +25,9 @@ from workbench.models import registry
 from workbench.models.item_words import Attention, ReadContext
 from workbench.models.prediction_rows import Ranked, check_ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
+from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, scratch_folder, write_atomic
-from workbench.storage.sealed import SUMS, check_seal, seal
 from workbench.texts.overlap import passages_in_training
 
 FILE = "predictor.json"
@@ -386,7 +386,7 @@ class Predictor(ABC):
             self._save(new)
             about = {"model": registry.name_of(type(self)), "config": self.config}
             write_atomic(new / FILE, json.dumps(about, indent=1))
-            seal(new, FILE)
+            write_checksums(new)
             (target / FILE).unlink(missing_ok=True)
             entries = {path.name for path in new.iterdir()} - {FILE, SUMS}
             for name in (SUMS, *sorted(entries), FILE):  # the last one says that the rest is complete
@@ -400,7 +400,7 @@ class Predictor(ABC):
 
         The file names the model as it is registered (:mod:`workbench.models.registry`). A class that is not
         registered, such as one of a notebook, must have been defined or imported before. All files are
-        compared with the checksums that `save` wrote, once a process (about a second a gigabyte and core).
+        compared with the checksums that `save` wrote (about a second per gigabyte and core).
 
         Parameters
         ----------
@@ -411,8 +411,7 @@ class Predictor(ABC):
         Raises
         ------
         DataError
-            If the folder holds no model, one of another class, or one that is damaged. There is a warning if
-            it was saved by an earlier version, without checksums.
+            If the folder holds no model, one of another class, or one that is damaged or has no checksums.
         """
         folder = Path(folder)
         with reading(folder, "this saved model", remedy="name its folder"):
@@ -429,7 +428,7 @@ class Predictor(ABC):
             about = read_json(file, "this saved model")
             name = str(about["model"]) if "model" in about else registry.renamed(about["class"])
             config = dict(about["config"])
-        check_seal(folder, FILE, what="this saved model", remedy="save it again", required=False)
+        check_checksums(folder, what="this saved model", remedy="save it again")
         if name in registry.model_names():
             family: Any = registry.model_class(name)
         else:

@@ -19,9 +19,9 @@ from workbench.models.item_words import ReadContext, check_option, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
+from workbench.storage.files import atomic_folder, read_arrays, write_arrays
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
-from workbench.storage.sealed import read_arrays, sealed_folder, write_arrays
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 
@@ -58,14 +58,14 @@ class Vectors:
 
     def write(self, folder: Path) -> None:
         """Write all into a folder, in place of what is there."""
-        with sealed_folder(folder, _FILE, replace=True) as new:
+        with atomic_folder(folder, replace=True) as new:
             write_arrays(new, _FILE, self.arrays, info=self.info, words=self.words)
 
     @classmethod
     def read(cls, folder: Path) -> Vectors:
         """Map vectors of `write` into memory; DataError if they are missing or damaged."""
         description, remedy = "these vectors", "make them again"
-        manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy, required=False)
+        manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy)
         with reading(folder, description, remedy=remedy):
             cache.touch(folder)
             return cls(manifest["words"], arrays, manifest["info"])

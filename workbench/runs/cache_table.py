@@ -106,8 +106,7 @@ def _network(info: Mapping[str, Any]) -> str:
 def _manifest(info: Mapping[str, Any]) -> str:
     if "words" in info:
         return f"vectors of {len(info['words']):,} words"
-    n_tokens = info["tokens"] if "tokens" in info else info["files"]["ids.u32"][0] // 4  # of 4 bytes
-    return f"texts of {n_tokens:,} words{', lower-cased' if info['lower'] else ''}"
+    return f"texts of {info['tokens']:,} words{', lower-cased' if info['lower'] else ''}"
 
 
 _DESCRIPTIONS = {

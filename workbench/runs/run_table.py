@@ -1,6 +1,6 @@
 """The tables of a stored run: predictions, read by columns and single rows, and the items' own columns.
 
-Predictions are compared with their checksum once a process. What evaluation needs is a small part of them:
+Predictions are compared with their checksum when they are opened. What evaluation needs is a small part of them:
 the best words of all items take more room than all other columns together.
 """
 
@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.runs import predictions
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_path, read_parquet
-from workbench.storage.sealed import sha256
 
 TABLE, ITEM_COLUMNS = "predictions.parquet", "columns.parquet"
 LONG = ("top_words", "top_log_probs", "candidate_scores", "attention")

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.storage.errors import DataError, reading, writing
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 _SCRATCH = ".partial-"
@@ -68,6 +69,41 @@ def read_parquet(
         plain = [each.value_type if pa.types.is_dictionary(each) else each for each in types]
         fields = [field.with_type(each) for field, each in zip(table.schema, plain, strict=True)]
         return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **content: Any) -> None:
+    """Write arrays as ``.npy``, and their names and other content as JSON into the `main` file."""
+    import numpy as np  # noqa: PLC0415 - slow
+
+    for name, array in arrays.items():
+        with (folder / f"{name}.npy").open("wb") as file:
+            np.save(file, array)
+    text = json.dumps({**content, "arrays": sorted(arrays)})
+    (folder / main).write_text(text, encoding="utf-8")
+
+
+def read_arrays(
+    folder: Path, main: str, *, what: str, remedy: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the content of the `main` file and the memory-mapped arrays that `write_arrays` wrote."""
+    import numpy as np  # noqa: PLC0415 - slow
+
+    content = read_json(folder / main, what)
+    with reading(folder, what, remedy=remedy):
+        names = map(str, content["arrays"])
+        return content, {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
+
+
+def sizes_of(folder: Path) -> dict[str, int]:
+    """Return the sizes of the files in a folder by name, in bytes."""
+    return {path.name: path.stat().st_size for path in list_folder(folder)}
+
+
+def check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
+    """Raise ValueError if a file in a folder has not the size that it had, and OSError if it is missing."""
+    for name, size in sizes.items():
+        if (folder / name).stat().st_size != size:
+            raise ValueError(f"{name} is incomplete")
 
 
 def list_folder(folder: Path) -> list[Path]:

@@ -20,8 +20,7 @@ import pandas as pd
 
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import read_parquet
-from workbench.storage.sealed import sealed_folder
+from workbench.storage.files import atomic_folder, read_parquet
 from workbench.texts import corpus as on_disk
 from workbench.texts.corpus import BOOKS, COUNTS, IDS, RESERVED, STARTS, WORDS, Corpus
 
@@ -173,7 +172,7 @@ class EncodedText:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             problem = "expected an empty folder, got one that holds something else"
             raise DataError(problem, file=target, remedy="name a new folder, or remove it")
-        with sealed_folder(target, on_disk.MANIFEST, replace=target.exists()) as path:
+        with atomic_folder(target, replace=target.exists()) as path:
             with (path / IDS).open("wb") as file:
                 for start in range(0, self.n_tokens, _BLOCK):
                     file.write(self.read(start, start + _BLOCK).astype("<u4").tobytes())

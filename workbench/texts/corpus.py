@@ -18,9 +18,9 @@ import pandas as pd
 
 from workbench.datasets.books import Book
 from workbench.storage import cache, files, paths
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_parquet
-from workbench.storage.sealed import check_seal, sealed_folder, sha256
 from workbench.texts.tokenise import Part, Tokeniser
 
 VERSION = 2
@@ -34,7 +34,6 @@ UNKNOWN = frozenset({"<unk>", "<UNK>"})
 RESERVED = UNKNOWN | {"<s>", "</s>"}
 """Words with a special meaning in KenLM."""
 
-_KEYS = frozenset({"version", "lower", "sha256", "files", "stream"})  # of manifests of the first version
 _LINES = 1 << 18  # tokens that are written as lines at a time
 _BLOCK = 1 << 22  # ids that are renumbered at a time
 
@@ -80,10 +79,7 @@ class Corpus:
             self.words = (folder / WORDS).read_bytes().decode().split("\n")
             self.counts = np.fromfile(folder / COUNTS, "<i8")
             self.starts = np.fromfile(folder / STARTS, "<i8")
-            has_roles = content["version"] > 1
-            self.roles = (
-                np.fromfile(folder / ROLES, "|u1") if has_roles else np.zeros(self.n_sentences, "|u1")
-            )
+            self.roles = np.fromfile(folder / ROLES, "|u1")
             self.ids = np.memmap(folder / IDS, "<u4", "r")
             self.books = read_parquet(folder / BOOKS).to_pandas()
         _IN_USE.add(self)
@@ -261,38 +257,24 @@ Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a folder, None if it or one of its files is absent, damaged or changed."""
+    """Return the manifest of a folder, None if it or one of its files is absent or incomplete."""
     with contextlib.suppress(DataError), reading(folder):
         content: dict[str, Any] = files.read_json(folder / MANIFEST)
-        if "files" in content:
-            _check_earlier(folder, content)
-        else:
-            check_seal(folder, MANIFEST, what="this text", remedy="make it again")
-        if 1 <= content["version"] <= VERSION:
+        files.check_sizes(folder, content["bytes"])
+        if content["version"] == VERSION:
             return content
     return None
 
 
-def _check_earlier(folder: Path, content: dict[str, Any]) -> None:
-    """Raise ValueError if a folder of an earlier version, whose manifest has the checksums, was changed."""
-    checksum = content.pop("checksum", None)
-    is_whole = checksum == cache.digest(json.dumps(content, sort_keys=True))
-    is_whole |= checksum is None and set(content) <= _KEYS
-    for name, expected in content["files"].items():
-        is_whole &= [(folder / name).stat().st_size, sha256(folder / name)] == expected
-    if not is_whole:
-        raise ValueError("it was changed")
-
-
 def write_manifest(folder: Path, info: dict[str, Any], first: np.ndarray) -> None:
-    """Write the manifest of a folder: `info`, and a digest of the content.
+    """Write the manifest of a folder: `info`, a digest of the content, and the sizes of the other files.
 
     `first` are the first sentences of the books; the bytes of their Parquet file depend on its version.
     """
     digests = [sha256(folder / name) for name in (IDS, STARTS, WORDS)]
     content = cache.digest(*digests, first.astype("<i8").tobytes())
-    manifest = json.dumps({"version": VERSION, **info, "sha256": content}, indent=1)
-    (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+    manifest = {"version": VERSION, **info, "sha256": content, "bytes": files.sizes_of(folder)}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
 def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
@@ -303,7 +285,7 @@ def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]
     roles: list[np.ndarray] = []
     size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
     words: Sequence[str] | None = None
-    with sealed_folder(folder, MANIFEST, replace=folder.exists()) as path:
+    with files.atomic_folder(folder, replace=folder.exists()) as path:
         with (path / IDS).open("wb") as file:
             for block in blocks:
                 if block.words is not words:

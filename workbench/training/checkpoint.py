@@ -23,13 +23,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from workbench.storage.cache import digest
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import (
     atomic_folder,
     remove,
     write_atomic,
 )
-from workbench.storage.sealed import sha256
 from workbench.texts.batches import Batches
 from workbench.training.settings import TrainingSettings
 

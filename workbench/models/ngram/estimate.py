@@ -19,10 +19,9 @@ from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.kenlm_records import Text, compile_intermediate
 from workbench.storage import cache
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path, read_json, scratch_folder
+from workbench.storage.files import atomic_folder, atomic_path, read_json, scratch_folder
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
-from workbench.storage.sealed import check_seal, sealed_folder
 from workbench.texts.corpus import Corpus
 
 KENLM, BINARY, INFO = "kenlm", "model.binary", "ngram.json"
@@ -36,7 +35,6 @@ def read_info(folder: Path) -> dict[str, Any]:
     if folder.is_file():
         refuse_language_model(folder)
     info: dict[str, Any] = read_json(folder / INFO, "this n-gram model")
-    check_seal(folder, INFO, what="this n-gram model", remedy="fit it again", required=False)
     return info
 
 
@@ -68,8 +66,9 @@ def find_or_estimate(
     target = cache_home() / "ngram" / cache.digest(json.dumps(settings, sort_keys=True))
     with suppress(DataError):  # there is none yet, or it is damaged
         read_info(target)
+        BackOff.open(target)
         return target
-    with sealed_folder(target, INFO, replace=target.exists()) as partial:
+    with atomic_folder(target, replace=target.exists()) as partial:
         report = _estimate(corpus, words, partial, settings, **resources)
         info = settings | {
             "unknown_types": len(corpus.words) - len(set(words) & set(corpus.words)),
@@ -84,12 +83,11 @@ def find_or_estimate(
 
 
 def kenlm_binary(folder: Path, model: BackOff) -> Path:
-    """Return the model in KenLM's format, made from the arrays where it is missing or damaged."""
+    """Return the model in KenLM's format, made from the arrays where it is missing."""
     home = folder / KENLM
-    with suppress(DataError):
-        check_seal(home, BINARY, what="this model of KenLM", remedy="make it again")
+    if (home / BINARY).is_file():
         return home / BINARY
-    with sealed_folder(home, BINARY, replace=True) as new, scratch_folder(folder) as scratch:
+    with atomic_folder(home) as new, scratch_folder(folder) as scratch:
         save_arpa(model, scratch / "model.arpa")
         kenlm.build_binary(scratch / "model.arpa", new / BINARY)
     return home / BINARY

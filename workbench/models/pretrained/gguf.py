@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.storage import cache, files
+from workbench.storage.checksums import SUMS, check_checksums, sha256, write_checksums
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, scratch_folder
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
-from workbench.storage.sealed import SUMS, check_seal, sealed_folder, sha256
 
 VERSION = 2
 """Raised when another folder is made of the same file."""
@@ -74,7 +75,7 @@ def convert(file: Path) -> Converted:
     folder = home / cache.digest(digest, str(VERSION), *versions)
     if folder.is_dir():
         try:
-            check_seal(folder, "config.json", what="this converted model", remedy=_REMEDY)
+            check_checksums(folder, what="this converted model", remedy=_REMEDY)
         except DataError:  # damaged: the file that it was made of is here
             with writing(folder, "this damaged folder"):
                 files.remove(folder)
@@ -85,7 +86,9 @@ def convert(file: Path) -> Converted:
             _convert_into(folder, file, link)
         cache.make_room()
     description = read_json(folder / _DESCRIPTION, "this file of a converted model")
-    return Converted(folder, _label(file, description), sha256(folder / SUMS))
+    sums = (folder / SUMS).read_bytes().splitlines(keepends=True)
+    sums.sort(key=lambda line: line.endswith(b"  config.json\n"))  # last, as in the identity of stored runs
+    return Converted(folder, _label(file, description), hashlib.sha256(b"".join(sums)).hexdigest())
 
 
 def _convert_into(folder: Path, file: Path, link: Path) -> None:
@@ -100,7 +103,7 @@ def _convert_into(folder: Path, file: Path, link: Path) -> None:
     with (
         no_progress_bar(logging),
         writing(folder, "this converted model", Exception),
-        sealed_folder(folder, "config.json") as new,
+        files.atomic_folder(folder) as new,
     ):
         model.save_pretrained(new)
         tokenizer.save_pretrained(new)
@@ -109,6 +112,7 @@ def _convert_into(folder: Path, file: Path, link: Path) -> None:
             content.pop("transformers_version", None)
             (new / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
         (new / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
+        write_checksums(new)
 
 
 def _read(link: Path, metadata: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any, Any]:

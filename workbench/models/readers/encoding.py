@@ -21,9 +21,9 @@ from workbench.models.item_words import occurrences, positions_of, word_tokens
 from workbench.runs.store import items_digest
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
+from workbench.storage.files import atomic_folder, read_arrays, write_arrays
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
-from workbench.storage.sealed import read_arrays, sealed_folder, write_arrays
 from workbench.texts.batches import Batch
 
 PAD, BLANK, UNKNOWN, RESERVED = range(4)
@@ -96,7 +96,7 @@ class Questions:
         with contextlib.suppress(DataError):  # not there yet, or damaged
             return cls.open(folder)
         questions = cls.of(items, vocabulary, lower=lower)
-        with sealed_folder(folder, _FILE, replace=True) as new:
+        with atomic_folder(folder, replace=True) as new:
             write_arrays(new, _FILE, questions.arrays, vocabulary=questions.vocabulary)
         cache.make_room()
         return cls.open(folder)
