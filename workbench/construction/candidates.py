@@ -361,7 +361,9 @@ class CandidatePassages:
                 for number, _ in group:
                     start, length, sentence, *_ = records[number - self._starts[chunk]].item()
                     file.seek(start)
-                    yield number, file.read(length).decode().split("\n"), sentence
+                    with reading(self.folder, _WHAT, remedy=_AGAIN):
+                        sentences = file.read(length).decode().split("\n")
+                    yield number, sentences, sentence
 
     def _records(self) -> Iterator[npt.NDArray[Any]]:
         return map(self._chunk_records, range(len(self._starts) - 1))

@@ -1,7 +1,7 @@
 """The tables of a stored run: predictions, read by columns and single rows, and the items' own columns.
 
-Predictions are compared with their checksum when they are opened. What evaluation needs is a small part of them:
-the best words of all items take more room than all other columns together.
+Predictions are compared with their checksum when they are opened. What evaluation needs is a small part of
+them: the best words of all items take more room than all other columns together.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **co
     for name, array in arrays.items():
         with (folder / f"{name}.npy").open("wb") as file:
             np.save(file, array)
-    text = json.dumps({**content, "arrays": sorted(arrays)})
+    text = json.dumps({**content, "arrays": sorted(arrays), "bytes": sizes_of(folder)})
     (folder / main).write_text(text, encoding="utf-8")
 
 
@@ -90,6 +90,7 @@ def read_arrays(
 
     content = read_json(folder / main, what)
     with reading(folder, what, remedy=remedy):
+        check_sizes(folder, content["bytes"])
         names = map(str, content["arrays"])
         return content, {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
 

@@ -158,10 +158,13 @@ class Corpus:
             tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
             tokeniser.read(texts)
             folder = home / cache.digest(tokeniser.key, str(lower))
-            if read_manifest(folder) is None:
+            corpus = None
+            with contextlib.suppress(DataError):  # not there yet, or damaged
+                corpus = cls(folder, name)
+            if corpus is None:
                 blocks = tokeniser.parts(workers=workers)
                 _write(folder, blocks, tokeniser.books, lower=lower)
-        corpus = cls(folder, name)
+                corpus = cls(folder, name)
         cache.make_room()
         n_unknown = sum(corpus.counts[corpus.words.index(mark)] for mark in UNKNOWN & set(corpus.words))
         if n_unknown:
