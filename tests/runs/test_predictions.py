@@ -230,7 +230,7 @@ def test_what_is_no_saved_model(content, tmp_path):
 def test_a_model_that_was_saved_by_the_name_of_its_class_is_found(tmp_path):
     about = {"class": "workbench.models.frequency:WordDistance", "config": WordDistance(3).config}
     (tmp_path / FILE).write_text(json.dumps(about))
-    refused("the list of checksums of this saved model cannot be read", WordDistance.load, tmp_path)
+    refused(WordDistance.load, tmp_path)
     write_checksums(tmp_path)
     assert WordDistance.load(tmp_path).config == WordDistance(3).config
 
