@@ -39,8 +39,6 @@ _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place where you may write"),
     errno.ENAMETOOLONG: "choose a shorter name",
-    errno.EILSEQ: "choose another name",
-    errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",
 }
 _OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 _NO_ROOM = os.strerror(errno.ENOSPC)  # the libraries in Rust have no error numbers
@@ -132,8 +130,6 @@ def reason(error: BaseException) -> str:
     """Return the message of an error in one line; for an error of a file the operating system's message."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    if isinstance(error, UnicodeEncodeError) and error.reason.startswith("surrogates"):
-        return "half a surrogate pair, expected whole characters"
-    words = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
+    words = " ".join(str(error).split())
     words = words if len(words) <= _LONGEST else words[:_LONGEST] + " ..."
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
