@@ -91,7 +91,7 @@ def walking(page, notebook, ids):
     page.locator(".wr-reject").select_option("poor sentence")
     settled(page, ids[1], 0, "rejected")
     page.locator(".wr-word").nth(2).click(force=True)  # it says that it is disabled
-    page.locator(".wb-alarm:has-text('this question is rejected')").wait_for()
+    page.locator(".wb-alarm:has-text('the question is rejected')").wait_for()
     page.keyboard.press("j")
     settled(page, ids[2], 0, "open")
     page.keyboard.press("u")

@@ -65,7 +65,7 @@ def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monke
     with cluster() as client:
         clustered = build("cluster", tmp_path / "home of a cluster", client=client)
     assert digests(tmp_path / "cluster") == expected
-    assert left == [("_check", 19), ("_tagged", 4)]
+    assert left == [("_described", 19), ("_tagged", 4)]
     assert one.manifest == several.manifest == clustered.manifest
     monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))  # where the novels are tagged
     other = construction.build("sample", tmp_path / "other", seed=1, workers=1, **OPTIONS)

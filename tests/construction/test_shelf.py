@@ -165,7 +165,7 @@ def test_shares_hold_on_average(weights, seed):
 
 def test_a_run_that_was_interrupted_goes_on(home, monkeypatch):
     novels = [book(f"n{seed}", novel(seed, 100)) for seed in range(6)]
-    check, checked = novel_checks._check, []
+    check, checked = novel_checks._described, []
 
     def interrupted(work):
         if len(checked) == 4:
@@ -173,7 +173,7 @@ def test_a_run_that_was_interrupted_goes_on(home, monkeypatch):
         checked.append(work)
         return check(work)
 
-    monkeypatch.setattr(novel_checks, "_check", interrupted)
+    monkeypatch.setattr(novel_checks, "_described", interrupted)
     with pytest.raises(KeyboardInterrupt):
         construction.read_shelf(novels)
     assert not list((home / "home/cache/shelf").iterdir())

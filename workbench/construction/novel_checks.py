@@ -143,7 +143,7 @@ def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
     return sorted(phrases)
 
 
-def _check(novel: _Novel) -> pa.Table:
+def _described(novel: _Novel) -> pa.Table:
     """Return the words, chapters, language, offensive words and sketch of one novel."""
     text = novel.text.read_bytes().decode()
     codes = text_codes(text)
@@ -172,7 +172,7 @@ class Checks:
     workers: int | None
     client: Client | None
 
-    def check(
+    def describe(
         self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
     ) -> tuple[pd.DataFrame, dict[str, Sketch]]:
         """Check each novel (``book_id``, ``sha256`` of the text, ``tokenised``) by itself, unless cached.
@@ -190,7 +190,7 @@ class Checks:
             chunks.append(_Novel(self.texts[name], bool(tokenised), offensive))
             keys.append(cache.digest(*identity, sha256, str(tokenised)))
         store = cache.Cache("checked-novels", _RESULT)
-        results = self._run(_check, chunks, "checking novels", keys=keys, store=store, unit="novels")
+        results = self._run(_described, chunks, "checking novels", keys=keys, store=store, unit="novels")
         frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])
         values = (np.array(table["sketch"][0].as_py(), np.uint32) for table in results)
         sketches = dict(zip(novels["book_id"], (v.reshape(-1, PERMUTATIONS) for v in values), strict=True))

@@ -276,7 +276,7 @@ def read_shelf(
             return with_same_key
         texts = {name: scratch / f"{sha256}.txt" for name, sha256 in _columns(frame, "book_id", "sha256")}
         checks = Checks(texts, workers, client)
-        results, sketches = checks.check(frame, phrases)
+        results, sketches = checks.describe(frame, phrases)
         frame = pd.concat([frame, results], axis=1)
         frame["reason"] = _reasons(frame, language, confidence, offensive_rate)
         remaining = frame.loc[frame["reason"].isna(), "book_id"].tolist()
