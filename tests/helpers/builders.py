@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from workbooks import write_workbook
 
 PLAIN = [
     "the heron stood in the reeds . `` it waits for eels , '' said ada . only the eels could see the heron",
@@ -123,7 +122,7 @@ def write_table(path, frame, **options):
         with new(path, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
             writer.write_table(table)
     elif suffix == ".xlsx":
-        write_workbook(path, [list(frame), *frame.astype("str").to_numpy().tolist()])
+        frame.astype("str").to_excel(path, index=False)
     else:
         frame.to_json(path, orient="records", lines=suffix != ".json", **options)
     return path
