@@ -29,6 +29,13 @@ def novels(texts: Path | None = None) -> Path | list[wb.Book]:
     return found if isinstance(found, Path) else list(found)
 
 
+def end_processes() -> None:
+    """End the processes of joblib: processor time and memory are counted once they have ended."""
+    from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415 - slow to import
+
+    get_reusable_executor().shutdown(wait=True)
+
+
 def memory() -> float:
     """Return the most memory that this program has had, in MB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")  # rusage counts what was before exec, too

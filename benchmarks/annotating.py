@@ -26,8 +26,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import joblib
 import psutil  # type: ignore[import-untyped]
 from _report import Row, tell
+from _timing import end_processes
 
 import workbench as wb
 from workbench.analysis import tagging
@@ -84,12 +86,12 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
     }
 
 
-def ours(items: wb.Items, pipeline: str, workers: int) -> dict[str, Any]:
+def ours(items: wb.Items, pipeline: str) -> dict[str, Any]:
     """Annotate twice in this process."""
     start, used = time.perf_counter(), processor()
-    first = annotate(items, pipeline, workers=workers)
+    first = annotate(items, pipeline)
     middle, cpu = time.perf_counter(), processor() - used
-    second = annotate(items, pipeline, workers=workers)
+    second = annotate(items, pipeline)
     end = time.perf_counter()
     assert first["mentions"].equals(second["mentions"])
     return {
@@ -103,6 +105,7 @@ def ours(items: wb.Items, pipeline: str, workers: int) -> dict[str, Any]:
 
 def processor() -> float:
     """Return the seconds of processor time that this process and those that it ended took."""
+    end_processes()
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
@@ -146,7 +149,8 @@ def inside(options: argparse.Namespace) -> None:
     if options.part == "loop":
         results = loop(items, options.pipeline)
     elif options.part == "ours":
-        results = ours(items, options.pipeline, options.workers)
+        with joblib.parallel_config(n_jobs=options.workers):
+            results = ours(items, options.pipeline)
     else:
         results = again(items, options.pipeline)
     (options.folder / f"{options.part}.json").write_text(json.dumps(results), encoding="utf-8")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import joblib
 import pandas as pd
 from _timing import novels as _novels
 from _timing import timed
@@ -52,7 +53,8 @@ def tokens(share: float, options: argparse.Namespace) -> Iterator[Row]:
     for processes in dict.fromkeys((CORES, 1)):
         with tempfile.TemporaryDirectory() as home:
             os.environ["WORKBENCH_HOME"] = home
-            [taken] = timed(1, partial(Corpus.of, books, workers=processes))[0]
+            with joblib.parallel_config(n_jobs=processes):
+                [taken] = timed(1, partial(Corpus.of, books))[0]
             size = Corpus.of(books).n_tokens / 1e6
         yield "novels to ids", size, "million words", processes, taken
 
@@ -86,7 +88,8 @@ def annotating(share: float, _: argparse.Namespace) -> Iterator[Row]:
     for processes in dict.fromkeys((CORES, 1)):
         with tempfile.TemporaryDirectory() as home:
             os.environ["WORKBENCH_HOME"] = home
-            [taken] = timed(1, partial(wb.annotate, items, workers=processes))[0]
+            with joblib.parallel_config(n_jobs=processes):
+                [taken] = timed(1, partial(wb.annotate, items))[0]
         yield "annotate", len(items), "passages", processes, taken
 
 

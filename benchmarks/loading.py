@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import joblib
 import numpy as np
 from _report import Row, tell
 from _timing import timed
@@ -28,7 +29,6 @@ from _timing import timed
 import workbench as wb
 from workbench.datasets import cnn_qa
 from workbench.items import text as wt
-from workbench.storage.parallel import cores
 
 SETS: list[tuple[str, str, str | None]] = [
     ("sample", "dev", "plain"), ("lambada", "dev", "plain"), ("lambada", "dev", "capitalised"),
@@ -106,7 +106,7 @@ def cnn(n: int) -> dict[str, Any]:
             taken[name].append(time.perf_counter() - start)
             assert len(items) == n
             del items
-    return {"n": n, "cores": cores(), **taken}
+    return {"n": n, "cores": joblib.cpu_count(), **taken}
 
 
 def stream(limit: float) -> dict[str, dict[str, float]]:
@@ -132,7 +132,7 @@ def stream(limit: float) -> dict[str, dict[str, float]]:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run everything; print each row as soon as it is known."""
-    print(f"{cores()} cores, load average {os.getloadavg()[0]:.2f}\n")
+    print(f"{joblib.cpu_count()} cores, load average {os.getloadavg()[0]:.2f}\n")
     print(f"{'data set':28}{'items':>9}{'median s':>10}{'max s':>8}{'items/s':>11}")
     results: dict[str, Any] = {"load": {}}
     for name, load in sets():

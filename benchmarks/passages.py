@@ -36,8 +36,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 from _report import Row, tell
-from _timing import novels
+from _timing import end_processes, novels
 
 from workbench.construction.candidates import CandidatePassages, Rule
 from workbench.storage.cache import folder_size
@@ -72,7 +73,8 @@ def write(options: argparse.Namespace) -> dict[str, Any]:
 def ours(options: argparse.Namespace) -> dict[str, Any]:
     """Find the candidates, and draw some."""
     start = time.perf_counter()
-    candidates = CandidatePassages.of(options.folder / "novels.tar", workers=options.workers[0])
+    with joblib.parallel_config(n_jobs=options.workers[0]):
+        candidates = CandidatePassages.of(options.folder / "novels.tar")
     found = time.perf_counter() - start
     start = time.perf_counter()
     items = candidates.sample(5000)
@@ -197,6 +199,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.part:
         result = PARTS[options.part](options)
+        end_processes()
         usage = [resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         result["processor s"] = sum(each.ru_utime + each.ru_stime for each in usage)
         result["peak MB"] = max(each.ru_maxrss for each in usage) * 1.024e-3

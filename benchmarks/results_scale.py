@@ -130,10 +130,10 @@ def clustered(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa
     model = NGram.fit("sample", order=3)
     for workers in (1, 2):
         options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "processes": True}
-        with LocalCluster(dashboard_address="127.0.0.1:0", **options) as made, Client(made) as client:  # type: ignore[no-untyped-call]
-            store.predict(items[:300], model, client=client, seed=workers, chunk_size=100)  # it is loaded
+        with LocalCluster(dashboard_address="127.0.0.1:0", **options) as made, Client(made):  # type: ignore[no-untyped-call]
+            store.predict(items[:300], model, seed=workers)  # it is loaded
             with timed(numbers, f"{workers}"):
-                store.predict(items, model, client=client, seed=workers)
+                store.predict(items, model, seed=workers)
 
 
 STEPS: dict[str, Callable[[Numbers, list[str], Path], None]] = {

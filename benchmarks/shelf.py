@@ -27,8 +27,10 @@ from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from _report import Row, tell
+from _timing import end_processes
 
 import workbench as wb
 from workbench import construction
@@ -40,6 +42,7 @@ CHANGED = 20  # one word in so many of a planted copy
 
 def processor_time() -> float:
     """Return the processor time of this process and of those that it started and that have ended."""
+    end_processes()
     parts = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(part.ru_utime + part.ru_stime for part in parts)
 
@@ -48,7 +51,8 @@ def shelf(texts: Path | str, workers: int, home: Path) -> dict[str, Any]:
     """Read and check the novels."""
     os.environ["WORKBENCH_HOME"] = str(home)
     start, used = time.perf_counter(), processor_time()
-    made = construction.read_shelf(texts, workers=workers)
+    with joblib.parallel_config(n_jobs=workers):
+        made = construction.read_shelf(texts)
     taken = time.perf_counter() - start
     words = int(made.frame["words"].sum())
     return {

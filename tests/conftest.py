@@ -27,6 +27,7 @@ _slow_files: set[str] = set()
 # Else each of many processes compiles the package and the tests anew: a third of what collection takes.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # each process would import the package: tests say how many they want
 os.environ["TQDM_DISABLE"] = "1"  # no progress bars, in child processes either
 
 
@@ -238,16 +239,6 @@ def smollm(link_converted) -> str:
     """Give the short name of the language model that the set-up installs, and has converted."""
     link_converted(os.environ["WORKBENCH_HOME"])
     return "smollm2-135m"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_core():
-    """Work in this process unless a test says in how many: each of them would import the package."""
-    from workbench.storage import parallel  # noqa: PLC0415 - after the home is set
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "cores", lambda: 1)
-        yield
 
 
 @pytest.fixture(scope="session")

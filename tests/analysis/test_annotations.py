@@ -12,6 +12,7 @@ import pipelines
 import pytest
 import spacy
 from dask_cluster import cluster
+from joblib import parallel_config
 from other_items import more
 from patience import PATIENCE
 from refused import refused
@@ -23,6 +24,7 @@ from workbench.analysis.annotations import annotate
 from workbench.items import tokens
 from workbench.items.items import Items
 from workbench.storage import cache as disk
+from workbench.storage import parallel
 
 STORED = Path(__file__).parent / "annotations.json"
 DTYPES = json.loads(STORED.read_text(encoding="utf-8"))["columns"]
@@ -177,17 +179,18 @@ def test_an_interrupted_run_resumes_and_leaves_one_table(home, sample, folder, w
     with monkeypatch.context() as patch:
         patch.setattr(disk.Cache, "put", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            annotate(items, folder, workers=1)
+            annotate(items, folder)
     worked.clear()
-    table = annotate(items, folder, workers=1)
+    table = annotate(items, folder)
     assert len(worked) == 3  # of five chunks two were stored
     same(table, plain(items, spacy.load(folder)))
     assert len(list((home / "cache" / "annotations").iterdir())) == 1
 
 
 def test_few_items_start_no_process(sample, folder, monkeypatch, worked):
-    monkeypatch.setattr("workbench.storage.parallel.ProcessPoolExecutor", None)
-    annotate(sample[:50], folder, workers=8)
+    monkeypatch.setattr(parallel, "_in_processes", None)
+    with parallel_config(n_jobs=8):
+        annotate(sample[:50], folder)
     assert sum(map(len, worked)) == 50
 
 
@@ -205,7 +208,8 @@ def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, fol
     old = disk.Cache.put
     monkeypatch.setattr(disk.Cache, "put", put)
     items = more(sample, 100)
-    table = annotate(items, folder, client=dask)
+    with dask.as_current():
+        table = annotate(items, folder)
     assert len(keys) > 10
     assert len(set(keys)) == len(keys)  # no chunk was kept twice
     same(table, plain(items, spacy.load(folder)))
@@ -213,9 +217,21 @@ def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, fol
     assert set(dask.run(os.getpid).values()) != set(pids.values())
 
 
+@pytest.mark.usefixtures("small")
 def test_a_dask_worker_of_another_version_is_told(sample, folder, dask, monkeypatch):
     monkeypatch.setattr(annotations, "_version", lambda: "of another day")
-    refused(annotate, sample[:5], folder, client=dask, cache=False)
+    with dask.as_current():
+        refused(annotate, sample, folder, cache=False)
+
+
+@pytest.mark.usefixtures("small")
+def test_two_processes_give_the_same(sample, folder, worked):
+    items = sample[:30]
+    with parallel_config(n_jobs=2):
+        table = annotate(items, folder)
+        same(annotate(items, folder, cache=False), table)
+    assert not worked
+    same(table, plain(items, spacy.load(folder)))
 
 
 def test_a_loaded_pipeline_runs_here(sample, folder, worked):
@@ -231,7 +247,9 @@ def test_a_loaded_pipeline_runs_here(sample, folder, worked):
     for calls in (3, 4):
         annotate(sample[:20], nlp)
         assert len(worked) == calls
-    refused(annotate, sample, nlp, workers=2)
+    with parallel_config(n_jobs=2):
+        annotate(sample, nlp)
+    assert len(worked) == 6  # two chunks
 
 
 def test_errors_name_the_item(sample, folder, monkeypatch):

@@ -6,8 +6,7 @@ pytestmark = pytest.mark.browser
 
 MADE = (
     "import workbench as wb\nfrom dataclasses import replace\nfrom workbench import construction\n"
-    "made = construction.sentence_completion.questions('sample', number=12, frequency=1e-3, minimum=2,"
-    " workers=1)"
+    "made = construction.sentence_completion.questions('sample', number=12, frequency=1e-3, minimum=2)"
 )
 EVIL = "<img src=x onerror=window.hacked=1>"
 NEEDED = 4

@@ -9,6 +9,7 @@ from book_chapters import chapters_of
 from dask_cluster import cluster, kill_workers
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib import parallel_config
 from refused import refused
 
 import workbench as wb
@@ -210,13 +211,14 @@ def test_the_files_are_the_same_on_one_process_on_several_and_on_a_cluster_that_
     tmp_path, monkeypatch
 ):
     novels = copies(12)
-    one = CandidatePassages.of(novels, folder=tmp_path / "one", workers=1)
-    several = CandidatePassages.of(novels, folder=tmp_path / "several", workers=3)
+    one = CandidatePassages.of(novels, folder=tmp_path / "one")
+    with parallel_config(n_jobs=3):
+        several = CandidatePassages.of(novels, folder=tmp_path / "several")
     total = one.books["chunk"].nunique()
     assert total > 20
     target, left = tmp_path / "cluster", kill_workers(monkeypatch)
-    with cluster() as client:
-        made = CandidatePassages.of(novels, folder=target, client=client)
+    with cluster() as client, client.as_current():
+        made = CandidatePassages.of(novels, folder=target)
     assert left == [("find", total - 1)]
     assert content(tmp_path / "one") == content(tmp_path / "several") == content(target)
     assert one.sha256 == several.sha256 == made.sha256
@@ -225,7 +227,7 @@ def test_the_files_are_the_same_on_one_process_on_several_and_on_a_cluster_that_
 
 @pytest.mark.usefixtures("small_chunks")
 def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypatch):
-    folder, options = tmp_path / "made", {"workers": 1}
+    folder = tmp_path / "made"
     calls, find, limit = [], module.find, 3
 
     def counted(chunk):
@@ -236,15 +238,15 @@ def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypa
 
     monkeypatch.setattr(module, "find", counted)
     with pytest.raises(KeyboardInterrupt):
-        CandidatePassages.of(copies(6), folder=folder, **options)
+        CandidatePassages.of(copies(6), folder=folder)
     assert not folder.exists()
     limit = 1000
-    result = CandidatePassages.of(copies(6), folder=folder, **options)
+    result = CandidatePassages.of(copies(6), folder=folder)
     assert len(calls) == len(set(calls)) == result.books["chunk"].nunique()
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
-    assert CandidatePassages.of(copies(6), folder=folder, **options).sha256 == result.sha256
+    assert CandidatePassages.of(copies(6), folder=folder).sha256 == result.sha256
     assert len(calls) == len(set(calls))
-    CandidatePassages.of(copies(6), folder=tmp_path / "other", **options)
+    CandidatePassages.of(copies(6), folder=tmp_path / "other")
     assert content(folder) == content(tmp_path / "other")
 
 
@@ -254,7 +256,7 @@ def test_memory_does_not_grow_with_the_number_of_novels(tmp_path):
         tracemalloc.start()
         try:
             novels = (novel for k in range(n) for novel in [replace(BOOKS[k % 4], book_id=f"novel {k}")])
-            made = CandidatePassages.of(novels, folder=tmp_path / str(n), workers=1)
+            made = CandidatePassages.of(novels, folder=tmp_path / str(n))
             made.sample(64)
             return tracemalloc.get_traced_memory()[1]
         finally:

@@ -22,7 +22,7 @@ from workbench.models import NGram, RandomWord
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
-OPTIONS = {"frequency": 0.01, "minimum": 2, "alternates": 12, "best": 6, "workers": 1}
+OPTIONS = {"frequency": 0.01, "minimum": 2, "alternates": 12, "best": 6}
 
 
 def book(name, sentences):
@@ -35,7 +35,7 @@ OTHERS = [book(f"other {seed}", lines(seed, 150)) for seed in (10, 11)]
 
 @pytest.fixture(scope="module")
 def texts():
-    return Corpus.of(OTHERS, lower=False, workers=1)
+    return Corpus.of(OTHERS, lower=False)
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_novels_that_are_in_the_texts():
     assert records(make(shelf, [*OTHERS, book("copy", prose)], on_overlap="drop")) == records(
         make(shelf, OTHERS)
     )
-    corpus = Corpus.of([*OTHERS, book("copy", prose)], lower=False, workers=1)
+    corpus = Corpus.of([*OTHERS, book("copy", prose)], lower=False)
     told = NGram.fit(corpus, order=3, lower=False)
     refused(make, shelf, corpus, model=told, on_overlap="drop")
 
@@ -255,7 +255,7 @@ def test_a_model_in_lower_case():
     model = NGram.fit(OTHERS, order=3, vocabulary=None)
     items = make(model=model)
     assert len(items) > 20
-    texts = Corpus.of(OTHERS, workers=1)
+    texts = Corpus.of(OTHERS)
     is_rare = steps.rare_words(model, texts, 0.01, 2)
     assert is_rare[model.vocabulary.index("x-ray")]  # as the docstring says
     assert all(item.answer.islower() for item in items)

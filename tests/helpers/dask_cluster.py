@@ -1,5 +1,7 @@
 """A Dask cluster of two processes on this machine, whose workers are killed while they work.
 
+Its client is used within ``client.as_current()`` alone, so that a module's other tests do without.
+
 Its workers are forked from one process that has imported what they need, which takes seconds each time
 otherwise: it has done no work, so that they share nothing with the tests.
 """
@@ -24,22 +26,21 @@ def cluster(**options):
         get_mp_context().set_forkserver_preload(_IMPORTED)
         with (
             LocalCluster(host="127.0.0.1", dashboard_address="127.0.0.1:0", **options) as made,
-            Client(made) as client,
+            Client(made, set_as_default=False) as client,
         ):
             yield client
 
 
 def kill_workers(monkeypatch):
     """Kill a worker when a run has the first of its chunks; return all runs, and the chunks left then."""
-    submitted, left = parallel._submit_chunks, []
+    on_cluster, left = parallel._on_cluster, []
 
-    def killing(function, chunks, numbers, client, running):
-        numbers = list(numbers)
-        for place, result in enumerate(submitted(function, chunks, iter(numbers), client, running), start=1):
-            if place == 1 < len(numbers):
+    def killing(task, missing, client):
+        for place, result in enumerate(on_cluster(task, missing, client), start=1):
+            if place == 1:
                 os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-                left.append((function.__name__, len(numbers) - 1))
+                left.append((task.args[0].__name__, len(missing) - 1))
             yield result
 
-    monkeypatch.setattr(parallel, "_submit_chunks", killing)
+    monkeypatch.setattr(parallel, "_on_cluster", killing)
     return left

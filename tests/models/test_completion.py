@@ -35,7 +35,7 @@ UNANSWERED = items_from_text("the ___ sat .", candidates=[["cat", "dog"]])
 
 
 def of(lines):
-    return Corpus.of(lines, workers=1)
+    return Corpus.of(lines)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ SEA, FARM = ["ship", "sail", "wave", "gull", "deck"], ["cow", "barn", "hay", "pl
 
 
 def corpus_of(lines, **options):
-    return Corpus.of(lines, workers=1, **options)
+    return Corpus.of(lines, **options)
 
 
 def topics(n):

@@ -48,9 +48,20 @@ class Length(Predictor):
 
 @pytest.fixture(scope="module")
 def dask():
-    """Give a client of a real scheduler with two worker processes."""
+    """Give a function that predicts by two workers of a real scheduler."""
     with cluster() as client:
-        yield client
+
+        def on_cluster(*arguments, **options):
+            with client.as_current():
+                return store.predict(*arguments, **options)
+
+        yield on_cluster
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make many chunks of few items."""
+    monkeypatch.setattr(clustered, "CHUNK", CHUNK)
 
 
 @pytest.fixture
@@ -83,7 +94,7 @@ def test_a_cluster_stores_the_run_of_one_process(dask, items, make, tmp_path, mo
     home(tmp_path, monkeypatch, "one")
     alone = store.predict(items, model, seed=3)
     base = home(tmp_path, monkeypatch, "cluster")
-    run = store.predict(items, model, seed=3, client=dask, chunk_size=CHUNK)
+    run = dask(items, model, seed=3)
     assert run.run == alone.run
     assert content(run) == content(alone)
     assert run.info["file_sha256"] == alone.info["file_sha256"]
@@ -99,8 +110,8 @@ def test_a_killed_worker_changes_nothing_and_its_chunk_alone_is_done_again(items
         file.unlink()
     home(tmp_path, monkeypatch, "cluster")
     chunks_left = kill_workers(monkeypatch)
-    with cluster() as client:
-        run = store.predict(items, Length(folder, least=0.5), client=client, chunk_size=CHUNK)
+    with cluster() as client, client.as_current():
+        run = store.predict(items, Length(folder, least=0.5))
     n = -(-len(items) // CHUNK)
     assert chunks_left == [("predict_chunk", n - 1)]
     assert content(run) == content(alone)
@@ -125,13 +136,13 @@ def test_a_call_that_was_killed_goes_on_where_it_was(dask, items, tmp_path, monk
     with monkeypatch.context() as patch:
         patch.setattr(clustered.Cache, "put", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            store.predict(items, Length(folder), client=dask, chunk_size=CHUNK)
+            dask(items, Length(folder))
     assert len(list((base / "cache" / "predictions").glob("*.parquet"))) == 4
     assert store.runs().empty
     done = {chunk_ids(path) for path in (base / "cache" / "predictions").glob("*.parquet")}
     for file in folder.iterdir():
         file.unlink()
-    run = store.predict(items, Length(folder), client=dask, chunk_size=CHUNK)
+    run = dask(items, Length(folder))
     again = {path.name.rsplit(".", 2)[0].replace("-", "/") for path in folder.iterdir()}
     assert not done & again, "a stored chunk is not predicted again"
     assert len(done | again) == -(-len(items) // CHUNK)
@@ -145,12 +156,13 @@ def chunk_ids(path):
 def test_stored_chunks_are_of_this_model_seed_and_these_items(dask, items, tmp_path, monkeypatch):
     home(tmp_path, monkeypatch, "home")
     monkeypatch.setattr(clustered.ClusterPredictions, "forget", lambda _: None)  # the chunks stay
+    monkeypatch.setattr(clustered, "CHUNK", 20)
     (folder := tmp_path / "asked").mkdir()
 
     def asked(items, model, **options):
         for file in folder.iterdir():
             file.unlink()
-        store.predict(items, model, client=dask, chunk_size=20, **options)
+        dask(items, model, **options)
         return len(list(folder.iterdir()))
 
     assert asked(items, Length(folder)) == 3
@@ -165,13 +177,11 @@ def test_stored_chunks_are_of_this_model_seed_and_these_items(dask, items, tmp_p
 
 def test_a_fault_of_a_worker_is_the_fault_of_the_call(dask, items, tmp_path, monkeypatch):
     base = home(tmp_path, monkeypatch, "home")
-    with pytest.raises(DataError):
-        store.predict(items, RandomWord("passage"), client=dask, chunk_size=0)
     model = NGram.fit("sample", order=2)
     load = "the weights of this model are damaged"
     monkeypatch.setattr(type(model), "_save", lambda _, folder: (folder / "counts.npy").write_text(load))
     with pytest.raises(DataError):
-        store.predict(items, model, client=dask, chunk_size=CHUNK)
+        dask(items, model)
     assert store.runs().empty
     assert not list((base / "runs").iterdir()), "the model that was saved for workers is removed"
 

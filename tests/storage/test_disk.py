@@ -101,7 +101,7 @@ def test_models_and_texts_count_as_used():
 @pytest.mark.usefixtures("no_data")
 def test_the_cache_is_listed_and_freed():
     model = NGram.fit(LINES, order=2, memory="60M")
-    wb.annotate(wb.items_from_text(["The heron saw the eel."]), workers=1)
+    wb.annotate(wb.items_from_text(["The heron saw the eel."]))
     listed = wb.cache()
     rows = listed.set_index("kind")
     assert rows["content"]["ngram"].startswith("2-gram, kneser-ney, 360 words")

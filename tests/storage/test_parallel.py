@@ -8,7 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from chunk_work import deadly, dying, failing, home, lacking, marked, nested, process, squares, threads
 from dask_cluster import cluster
+from distributed import Client
+from joblib import parallel_config
 from patience import PATIENCE
 
 from workbench.storage import parallel
@@ -25,39 +28,16 @@ class Kept(dict):
     put = dict.__setitem__
 
 
-def squares(chunk):
-    return [n * n for n in chunk]
+class Closing(Kept):
+    """A store that closes a cluster as soon as a chunk is put into it."""
 
+    def __init__(self, cluster):
+        super().__init__()
+        self.cluster = cluster
 
-def marked(task):
-    """Square, and leave a file for every time a chunk is worked on."""
-    folder, chunk = task
-    (Path(folder) / f"{chunk[0]}.{os.getpid()}.{time.monotonic_ns()}").touch()
-    return squares(chunk)
-
-
-def dying(task):
-    """Die once, at the fifth chunk: as by ``kill -9``."""
-    folder, chunk = task
-    first = not list(Path(folder).glob("8.*"))
-    marked(task)
-    return deadly(chunk) if first else squares(chunk)
-
-
-def deadly(chunk):
-    if 8 in chunk:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return squares(chunk)
-
-
-def failing(chunk):
-    if 8 in chunk:
-        raise TimeoutError("it is 8")
-    return squares(chunk)
-
-
-def threads(_):
-    return {name: os.environ.get(name) for name in parallel._THREADS}
+    def put(self, key, value):
+        del key, value
+        self.cluster.close()
 
 
 def worked_on(folder):
@@ -74,23 +54,29 @@ def dask():
 
 @pytest.fixture(params=["processes", "dask"])
 def where(request):
-    """Return the options that say where the chunks are worked on."""
-    return {"workers": 2} if request.param == "processes" else {"client": request.getfixturevalue("dask")}
+    """Say where the chunks are worked on."""
+    if request.param == "dask":
+        with request.getfixturevalue("dask").as_current():
+            yield "dask"
+    else:
+        with parallel_config(n_jobs=2):
+            yield "processes"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_results_are_in_order_and_kept(workers):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_results_are_in_order_and_kept(n_jobs):
     store = Kept()
-    assert run_chunks(squares, CHUNKS, keys=KEYS, store=store, workers=workers) == SQUARES
-    assert store == dict(zip(KEYS, SQUARES, strict=True))
-    assert run_chunks(squares, [], workers=workers) == []
+    with parallel_config(n_jobs=n_jobs):
+        assert run_chunks(squares, CHUNKS, keys=KEYS, store=store) == SQUARES
+        assert store == dict(zip(KEYS, SQUARES, strict=True))
+        assert run_chunks(squares, []) == []
 
 
 def test_what_is_kept_is_not_worked_on_again(where, tmp_path):
     store = Kept({"key 0": "kept", "key 22": "kept too"})
     tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    results = run_chunks(marked, tasks, keys=KEYS, store=store, **where)
-    assert results == ["kept", *SQUARES[1:-1], "kept too"]
+    results = run_chunks(marked, tasks, keys=KEYS, store=store)
+    assert results == ["kept", *SQUARES[1:-1], "kept too"], where
     assert worked_on(tmp_path) == [0, *[1] * 10, 0]
     assert str(os.getpid()) not in {path.name.split(".")[1] for path in tmp_path.iterdir()}
 
@@ -98,45 +84,79 @@ def test_what_is_kept_is_not_worked_on_again(where, tmp_path):
 def test_a_worker_that_dies_loses_nothing(where, tmp_path):
     store = Kept()
     tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    assert run_chunks(dying, tasks, keys=KEYS, store=store, **where) == SQUARES
+    assert run_chunks(dying, tasks, keys=KEYS, store=store) == SQUARES, where
     assert len(store) == len(CHUNKS)
     assert worked_on(tmp_path)[4] == 2  # the deadly one
-    assert "client" in where or sum(worked_on(tmp_path)) <= len(CHUNKS) + 2  # and that of the other worker
 
 
 def test_an_error_comes_back_as_it_is_and_what_was_done_is_kept(where):
     store = Kept()
     with pytest.raises(TimeoutError, match="it is 8"):
-        run_chunks(failing, CHUNKS, keys=KEYS, store=store, **where)
-    assert "client" in where or store
+        run_chunks(failing, CHUNKS, keys=KEYS, store=store)
+    assert store, where
     assert "key 8" not in store
+    assert run_chunks(squares, CHUNKS) == SQUARES
 
 
-def test_keys_and_store_belong_together():
-    for wrong in ({"keys": KEYS}, {"store": Kept()}, {"store": Kept(), "keys": ["one"]}):
-        with pytest.raises(ValueError, match="one key for each"):
-            run_chunks(squares, CHUNKS, **wrong)
+def test_a_module_that_workers_lack_is_an_error(where):
+    with pytest.raises(ModuleNotFoundError, match="not_installed_here"):
+        run_chunks(lacking, CHUNKS)
+    assert run_chunks(squares, CHUNKS) == SQUARES, where
+
+
+def test_a_worker_of_another_version_is_an_error(where, monkeypatch):
+    monkeypatch.setattr(parallel, "_version", lambda: "0.0.1, commit 1234")
+    store = Kept()
+    with pytest.raises(WorkerError, match=r"expected version 0\.0\.1, commit 1234"):
+        run_chunks(squares, CHUNKS, keys=KEYS, store=store)
+    assert not store, where
+
+
+def test_work_in_a_worker_stays_there(where):
+    rows = run_chunks(nested, range(4))
+    assert {is_none for is_none, _ in rows} == {True}, where
+    assert all(len(set(pids)) == 1 and os.getpid() not in pids for _, pids in rows)
 
 
 def test_the_bar_counts_what_is_kept(capsys, monkeypatch):
     monkeypatch.delenv("TQDM_DISABLE")
     store = Kept({"key 0": "kept"})
-    run_chunks(squares, CHUNKS, keys=KEYS, store=store, workers=1, label="squares", size=len)
+    run_chunks(squares, CHUNKS, keys=KEYS, store=store, label="squares", size=len)
     assert "squares" in (bar := capsys.readouterr().err)
     assert "2.00/24.0" in bar  # two numbers are in the chunk that is stored
 
 
 def test_a_chunk_that_kills_every_worker_ends_in_one_error():
     store = Kept()
-    places = [*range(3, len(CHUNKS)), *range(3)]  # the deadly chunk is the second of those that are started
-    chunks, names = [CHUNKS[n] for n in places], [KEYS[n] for n in places]
-    with pytest.raises(WorkerError, match=r"died 3 times .*, 1 chunks are left .* workers=1"):
-        run_chunks(deadly, chunks, keys=names, store=store, workers=2)
-    assert store == {key: value for key, value in zip(KEYS, SQUARES, strict=True) if key != "key 8"}
+    with parallel_config(n_jobs=2), pytest.raises(WorkerError, match="died 4 times"):
+        run_chunks(deadly, CHUNKS, keys=KEYS, store=store)
+    assert "key 8" not in store
+    assert len(store) >= len(CHUNKS) - 2, "of the others, one may have been in work each time"
+
+
+def test_processes_are_used_again_but_not_with_another_home(monkeypatch):
+    with parallel_config(n_jobs=2):
+        monkeypatch.setenv("WORKBENCH_HOME", "one")
+        assert run_chunks(home, range(2)) == ["one", "one"]
+        first = {*run_chunks(process, range(20)), *run_chunks(process, range(20))}
+        assert len(first) <= 2
+        monkeypatch.setenv("WORKBENCH_HOME", "other")
+        assert run_chunks(home, range(2)) == ["other", "other"]
+        assert first.isdisjoint(run_chunks(process, range(20)))
+
+
+def test_one_process_is_this_one(dask):
+    with dask.as_current(), parallel_config(n_jobs=1):
+        assert set(run_chunks(process, range(3))) == {os.getpid()}
+    with dask.as_current():
+        assert set(run_chunks(process, range(3), in_process=True)) == {os.getpid()}
+        assert run_chunks(process, range(1)) == [os.getpid()]
+        assert os.getpid() not in run_chunks(process, range(3))
 
 
 def test_a_worker_computes_with_one_thread():
-    assert run_chunks(threads, [0, 1], workers=2) == [dict.fromkeys(parallel._THREADS, "1")] * 2
+    with parallel_config(n_jobs=2):
+        assert run_chunks(threads, [0, 1]) == [("1", "1")] * 2
 
 
 SCRIPT = """
@@ -145,21 +165,15 @@ from pathlib import Path
 from workbench.storage.parallel import run_chunks
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
 sys.path[:0] = {folders!r}
-import test_parallel as work
+import chunk_work, joblib
 
 class Store:
     def get(self, key): return None
     def put(self, key, value): Path({folder!r}, key).write_text(str(value)); print("put", flush=True)
 
-if __name__ == "__main__":
-    run_chunks(work.slow, range(10**5), keys=[f"kept{{n}}" for n in range(10**5)], store=Store(), workers=2)
+with joblib.parallel_config(n_jobs=2):  # processes do not run this script, so it needs no guard
+    run_chunks(chunk_work.slow, range(10**5), keys=[f"kept{{n}}" for n in range(10**5)], store=Store())
 """
-
-
-def slow(n):
-    Path(os.environ["MARKS"], f"pid{os.getpid()}").touch()
-    time.sleep(0.05)
-    return n
 
 
 def alive(pid):
@@ -171,20 +185,18 @@ def alive(pid):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see which processes live")
-@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
-def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path, name):
+def test_ctrl_c_keeps_what_was_done_and_leaves_no_process(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folders=sys.path, folder=str(tmp_path)))
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     run = subprocess.Popen([sys.executable, script], env=os.environ | {"MARKS": str(tmp_path)}, **options)
     for _ in range(5):
         assert run.stdout.readline() == "put\n"
-    run.send_signal(getattr(signal, name))
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal or Jupyter does
     _, errors = run.communicate(timeout=PATIENCE)
-    assert run.returncode in ({130, -signal.SIGINT} if name == "SIGINT" else {-signal.SIGKILL})
+    assert run.returncode in {130, -signal.SIGINT}
     assert 5 <= len(list(tmp_path.glob("kept*"))) < 10**5
-    if name == "SIGINT":
-        assert errors.count("Traceback") == errors.count("KeyboardInterrupt")  # of this process, no worker's
+    assert errors.count("Traceback") == errors.count("KeyboardInterrupt")  # of this process, no worker's
     pids = [int(path.name[3:]) for path in tmp_path.glob("pid*")]
     assert pids
     until = time.monotonic() + PATIENCE
@@ -195,14 +207,29 @@ def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path
 
 def test_a_chunk_that_kills_every_dask_worker_ends_in_one_error(dask):
     store = Kept()
-    with pytest.raises(WorkerError, match="gave a chunk up"):
-        run_chunks(deadly, CHUNKS, keys=KEYS, store=store, client=dask)
-    assert "key 8" not in store
-    assert run_chunks(squares, CHUNKS, client=dask) == SQUARES  # the cluster lives on
+    with dask.as_current():
+        with pytest.raises(WorkerError, match="gave a chunk up"):
+            run_chunks(deadly, CHUNKS, keys=KEYS, store=store)
+        assert "key 8" not in store
+        assert run_chunks(squares, CHUNKS) == SQUARES  # the cluster lives on
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch):
     monkeypatch.setattr(parallel, "_PATIENCE", 0.5)
-    monkeypatch.setattr(parallel, "_LOOK", 0.2)
-    with cluster(n_workers=0) as client, pytest.raises(WorkerError, match="has had no worker for"):
-        run_chunks(squares, CHUNKS, client=client)
+    error = pytest.raises(WorkerError, match="has had no worker for")
+    with cluster(n_workers=0) as client, client.as_current(), error:
+        run_chunks(squares, CHUNKS)
+
+
+def test_a_cluster_that_goes_away_is_an_error():
+    with cluster() as client, client.as_current(), pytest.raises(WorkerError, match="went away"):
+        run_chunks(squares, CHUNKS, keys=KEYS, store=Closing(client.cluster))
+
+
+def test_the_client_is_found_by_itself_while_it_is_open(dask):
+    assert parallel.dask_client() is None
+    with Client(dask.scheduler.address) as client:
+        assert parallel.dask_client() is client
+        with parallel_config(n_jobs=1):
+            assert parallel.dask_client() is None
+    assert parallel.dask_client() is None

@@ -13,6 +13,7 @@ from book_chapters import chapters_of
 from builders import Text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from joblib import parallel_config
 from refused import refused
 
 from workbench.datasets.books import books
@@ -231,7 +232,8 @@ def test_pieces_and_processes_change_nothing(monkeypatch):
     monkeypatch.setattr(tokenise, "PIECE", 20_000)
     monkeypatch.setattr(tokenise.cut_into_pieces, "__kwdefaults__", {"size": 20_000})
     monkeypatch.setattr(tokenise, "_FEW", 0)
-    corpus = of(texts, workers=2)
+    with parallel_config(n_jobs=2):
+        corpus = of(texts)
     assert corpus.folder != expected.folder
     assert corpus.sha256 == expected.sha256
     assert corpus.books.equals(expected.books)

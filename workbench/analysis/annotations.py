@@ -27,7 +27,6 @@ from workbench.storage.parallel import run_chunks
 from workbench.storage.paths import resource
 
 if TYPE_CHECKING:
-    from distributed import Client
     from spacy.language import Language
 
 R = TypeVar("R")
@@ -66,8 +65,6 @@ def annotate(
     pipeline: str | Path | Language = "en_narrative",
     *,
     vocabulary: Mapping[str, int] | Path | str | None = None,
-    workers: int | None = None,
-    client: Client | None = None,
     cache: bool = True,
 ) -> pd.DataFrame:
     """Annotate items: the target's class and lemma, its mentions, quoted speech, counts.
@@ -78,13 +75,11 @@ def annotate(
     pipeline : str, Path or spacy.Language
         The spaCy pipeline: ``en_narrative``, an installed package such as ``en_core_web_sm``, a
         folder, or a loaded pipeline. A loaded one runs in this process only, because it may
-        differ from what is on disk; for workers, save it with ``nlp.to_disk`` and pass the folder.
+        differ from what is on disk; for processes, save it with ``nlp.to_disk`` and pass the folder. One that
+        needs PyTorch runs in this process, which uses all cores, or on a Dask cluster.
     vocabulary : mapping, path or str, optional
         Counts of lower-cased words, or a file of them (``word TAB count``). Without it LAMBADA's
         is used where ``lambada-vocab-2.txt`` is found; else `target_count` is null.
-    workers, client : int or distributed.Client, optional
-        Number of processes, all cores by default (up to 400 items are annotated in this process); or a Dask
-        client, where the project and the pipeline must be installed in the same version.
     cache : bool, default True
         Store results on disk, in ``cache/annotations`` (at most 2 GiB; the least recently used are
         removed first), and use those that are there. A killed run resumes where it stopped.
@@ -120,20 +115,18 @@ def annotate(
             " the tagger, the lemmas and the rules for quoted speech are of English only",
             remedy="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
         )
-    name, label, identity, nlp = _pipeline(pipeline, client, workers)
+    name, label, identity, nlp = _pipeline(pipeline)
     store = _Store(cache=cache and identity is not None)
     table_key = _table_key(identity, items)
     if (table := store.get(table_key)) is None:
         starts = range(0, len(items), CHUNK)
         keys = [disk.digest(table_key, str(start), str(CHUNK)) for start in starts]
-        here = nlp is not None or (len(items) <= SMALL and client is None)
         tables = run_chunks(
             _annotate if nlp is None else partial(features_of, nlp),
             [Chunk(name, identity or "", items[start : start + CHUNK]) for start in starts],
             keys=keys,
             store=store,
-            workers=1 if here else workers,
-            client=client,
+            in_process=nlp is not None or len(items) <= SMALL or tagging.stays_in_process(name),
             label=f"annotate ({label})" if len(items) > SMALL else None,
             size=lambda chunk: len(chunk.items),
             unit="items",
@@ -151,7 +144,7 @@ def cached_annotations(items: Items) -> pd.DataFrame | None:
     """Return the annotations of items, all English, where they are in the cache on disk, None otherwise."""
     if languages_of(items.frame["variant"]) != [ENGLISH]:
         return None
-    _, label, identity, _ = _pipeline("en_narrative", None, None)
+    _, label, identity, _ = _pipeline("en_narrative")
     table = _Store(cache=True).get(_table_key(identity, items))
     return None if table is None else _frame(table, items, _counts(items, None), label)
 
@@ -169,19 +162,12 @@ def _answers(items: Items) -> list[str | None]:
     return [answer if isinstance(answer, str) else None for answer in items.frame["answer"].tolist()]
 
 
-def _pipeline(
-    pipeline: str | Path | Language, client: Client | None, workers: int | None
-) -> tuple[str, str, str | None, Language | None]:
+def _pipeline(pipeline: str | Path | Language) -> tuple[str, str, str | None, Language | None]:
     """Return name, label and identity of a pipeline, and the pipeline itself if it was given loaded."""
     if isinstance(pipeline, str | Path):
         source = tagging.find_pipeline(pipeline)
         return source.name, source.label, _identity(source), None
     label = tagging.pipeline_label(pipeline)
-    if client is not None or (workers is not None and workers > 1):
-        raise DataError(
-            f"a loaded pipeline ({label}) runs in this process only",
-            remedy="for workers save it with nlp.to_disk(folder) and pass the folder, or pass its name",
-        )
     if not all(hasattr(component, "to_bytes") for _, component in pipeline.components):
         return "", label, None, pipeline  # two such pipelines cannot be told apart: nothing is stored
     content = pipeline.to_bytes(exclude=["vocab", "tokenizer"])  # words seen before do not matter

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.storage import cache, files, paths
 from workbench.storage.errors import DataError, reading
 from workbench.storage.packages import extensions
-from workbench.storage.parallel import in_worker
+from workbench.storage.parallel import dask_client, in_worker
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -144,21 +145,19 @@ def load(name: str | Path = "en_narrative") -> Language:
 
 @lru_cache(maxsize=2)
 def _loaded(source: PipelineFolder, _written: int) -> Language:
-    if in_worker() and source.plain and "torch" not in sys.modules:
-        # spaCy imports PyTorch wherever it is installed: seconds and half a gigabyte a process, for nothing
-        sys.modules["torch"] = None  # type: ignore[assignment]
-    import spacy  # noqa: PLC0415 - slow to import
+    with _without_pytorch():
+        import spacy  # noqa: PLC0415 - slow to import
 
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            nlp = spacy.load(source.name)
-    except (ImportError, OSError, ValueError) as error:
-        raise DataError(
-            f"spaCy {metadata.version('spacy')} cannot load the pipeline {source.label} ({error})",
-            file=source.folder,
-            remedy="install the packages that it needs, or a version of it for this spaCy",
-        ) from error
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                nlp = spacy.load(source.name)
+        except (ImportError, OSError, ValueError) as error:
+            raise DataError(
+                f"spaCy {metadata.version('spacy')} cannot load the pipeline {source.label} ({error})",
+                file=source.folder,
+                remedy="install the packages that it needs, or a version of it for this spaCy",
+            ) from error
     for warning in caught:
         if re.match(r"\[W09[45]\]", str(warning.message)):  # made with another version of spaCy
             logging.getLogger(__name__).warning("%s", warning.message)
@@ -166,6 +165,27 @@ def _loaded(source: PipelineFolder, _written: int) -> Language:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     use_numpy(nlp)
     return nlp
+
+
+@contextmanager
+def _without_pytorch() -> Iterator[None]:
+    """Hide PyTorch in a worker of this machine, whose pipelines do without (see `stays_in_process`).
+
+    spaCy imports it wherever it is installed, which takes seconds and half a gigabyte a process.
+    """
+    if not in_worker() or "torch" in sys.modules:
+        yield
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
+
+
+def stays_in_process(name: str | Path) -> bool:
+    """Return True for a pipeline that may need PyTorch, which uses all cores, unless a cluster tags."""
+    return dask_client() is None and not find_pipeline(name).plain
 
 
 def use_numpy(nlp: Language) -> None:

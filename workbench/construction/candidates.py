@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,6 @@ from workbench.storage.parallel import run_chunks
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.tokenise import Part, Piece, Tokeniser, parts_cache, prose_sentences, stored_part
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 Ints = npt.NDArray[np.int64]
 
@@ -180,8 +177,6 @@ class CandidatePassages:
         shortest: int = 10,
         longest: int = 256,
         folder: Path | str | None = None,
-        workers: int | None = None,
-        client: Client | None = None,
     ) -> CandidatePassages:
         """Find all candidate passages of novels, or those that were found before.
 
@@ -206,10 +201,6 @@ class CandidatePassages:
             Tokens of the passage, at most. The longest of the release has 198.
         folder : path, optional
             Where to write them. By default a folder of the cache, whose bound they count towards.
-        workers : int, optional
-            Number of processes; all cores by default.
-        client : distributed.Client, optional
-            A Dask cluster, in place of processes. Its workers must see the folder under the same path.
 
         Raises
         ------
@@ -245,7 +236,7 @@ class CandidatePassages:
                     for chunk_key, sources in zip(keys, chunked, strict=True)
                 ]
                 work.mkdir(exist_ok=True)
-                _find_all(chunks, workers, client)
+                _find_all(chunks)
                 _join(chunks, target, key)
                 files.remove(work)
                 candidates = cls(target)
@@ -430,15 +421,14 @@ def _opened(folder: Path, key: str, *, is_cached: bool) -> CandidatePassages | N
     return None
 
 
-def _find_all(chunks: Sequence[NovelChunk], workers: int | None, client: Client | None) -> None:
+def _find_all(chunks: Sequence[NovelChunk]) -> None:
     """Find the candidates of all chunks that an earlier call did not finish."""
     names = (TEXT, RECORDS, CHUNK)
     unfinished = [chunk for chunk in chunks if not all((chunk.folder / name).is_file() for name in names)]
     run_chunks(
         find,
         unfinished,
-        workers=1 if sum(chunk.size for chunk in chunks) < _FEW else workers,
-        client=client,
+        in_process=sum(chunk.size for chunk in chunks) < _FEW,
         label="finding passages",
         size=lambda chunk: chunk.size,
         unit="B",

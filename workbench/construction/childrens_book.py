@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import mean
 from sys import intern
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,9 +37,6 @@ from workbench.items.schema import WORD_CLASSES, Item
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.texts.tokenise import Novels
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 SPLIT = "built"
 """The split of the questions, so that they are not taken for those of the release."""
@@ -104,8 +101,6 @@ def questions(
     pipeline: str | Path = "en_narrative",
     held_out: Items | None = None,
     on_overlap: str = "raise",
-    workers: int | None = None,
-    client: Client | None = None,
 ) -> Items:
     """Make questions in the form of the Children's Book Test from novels.
 
@@ -133,11 +128,6 @@ def questions(
         The items that models will be tested on. Novels that they come from are not used.
     on_overlap : {"raise", "drop"}
         Whether such a novel is an error, or is left out and named in ``attrs["dropped_books"]``.
-    workers : int, optional
-        Processes that tag; all cores by default, this one where there is little to tag. The questions do not
-        depend on it.
-    client : distributed.Client, optional
-        A Dask cluster that tags, with the same version of the project and the pipeline.
 
     Returns
     -------
@@ -163,7 +153,7 @@ def questions(
     if per_class is not None and per_class < 1:
         raise DataError(f"expected one question of a class or more, got per_class={per_class}")
     with tagged_novels(
-        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
+        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap
         ) as tagged:  # fmt: skip
         limits = dict.fromkeys(classes, 1.0)
         n_places = None

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from workbench.items.schema import Item
 from workbench.items.tokens import readable_tokens
 from workbench.storage.errors import DataError
 from workbench.texts.tokenise import Novels
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 VARIANT = "novels"
 """The variant of the questions, beside "cnn" and "dailymail"."""
@@ -61,8 +58,6 @@ def questions(
     pipeline: str | Path = "en_narrative",
     held_out: Items | None = None,
     on_overlap: str = "raise",
-    workers: int | None = None,
-    client: Client | None = None,
 ) -> Items:
     """Make questions in the form of CNN QA from novels.
 
@@ -82,7 +77,7 @@ def questions(
         Tokens of a text at least; those of the news articles have about 700 on average.
     seed : int, default 0
         The numbers, and which questions are drawn, depend on it and the novel's id, not on other novels.
-    pipeline, held_out, on_overlap, workers, client, progress
+    pipeline, held_out, on_overlap
         As for :func:`workbench.construction.childrens_book.questions`. Anonymised items share few n-grams
         with their novels: to test on such items, split the novels (:func:`workbench.construction.split`).
 
@@ -107,7 +102,7 @@ def questions(
     if n_tokens < 1 or (number is not None and number < 1):
         raise DataError(f"expected a question and a token or more, got number={number}, n_tokens={n_tokens}")
     with tagged_novels(
-        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
+        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap
         ) as tagged:  # fmt: skip
         limit, n_places = 1.0, None
         if number is not None:

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,9 +29,6 @@ from workbench.storage.progress import progress_bar
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 THRESHOLD = 0.00175
 """A passage is dropped if a filter gives its target this probability or more (Paperno et al. 2016)."""
@@ -51,8 +48,6 @@ def passages(
     seed: int = 0,
     split: str = "built",
     lowercased: bool = False,
-    workers: int | None = None,
-    client: Client | None = None,
 ) -> Items:
     """Return passages in the shape of LAMBADA's: a target sentence up to its last word, after its context.
 
@@ -80,8 +75,6 @@ def passages(
         Split of the items: another name than those of the release, so that they are not mixed up.
     lowercased : bool, default False
         Lower-case the tokens (variant ``plain``); else they are as in the novels (``capitalised``).
-    workers, client
-        Where candidates are found: see `CandidatePassages.of`.
 
     Returns
     -------
@@ -103,8 +96,7 @@ def passages(
     if isinstance(novels, CandidatePassages):
         candidates = novels
     else:
-        running: dict[str, Any] = {"workers": workers, "client": client}
-        candidates = CandidatePassages.of(novels, minimum=minimum, **running)
+        candidates = CandidatePassages.of(novels, minimum=minimum)
     frequent = set(_most_frequent(candidates, skip_frequent))
     wanted = len(candidates) if number is None else number
     step = max(1, min(_BLOCK, wanted))

@@ -17,7 +17,7 @@ from functools import cache as cached
 from functools import lru_cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,6 @@ from workbench.storage.parallel import run_chunks
 from workbench.storage.tables import decoded_text
 from workbench.texts.ngram_hash import Hashes, normalise, rolling_hashes
 from workbench.texts.tokenise import n_chapters
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 VERSION = 2
 """Raised when the checks of a novel give other results: those of an earlier version are not used."""
@@ -166,11 +163,9 @@ def _compare(group: tuple[dict[str, Path], list[tuple[str, str]]]) -> list[Pair]
 
 @dataclass(frozen=True)
 class Checks:
-    """Checks of texts on disk (by id), where `run_chunks` does them by workers and client."""
+    """Checks of texts on disk (by id), spread by `run_chunks`."""
 
     texts: Mapping[str, Path]
-    workers: int | None
-    client: Client | None
 
     def describe(
         self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
@@ -211,12 +206,11 @@ class Checks:
         return sorted(pair for result in results for pair in result)
 
     def _run(self, function: Callable[[Any], Any], chunks: Sequence[Any], label: str, **options: Any) -> Any:
-        is_small = self.workers is None and sum(path.stat().st_size for path in self.texts.values()) < _FEW
+        is_small = sum(path.stat().st_size for path in self.texts.values()) < _FEW
         return run_chunks(
             function,
             chunks,
-            workers=1 if is_small else self.workers,
-            client=self.client,
+            in_process=is_small,
             label=label,
             **options,
         )

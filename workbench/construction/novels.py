@@ -39,7 +39,6 @@ from workbench.texts.tokenise import (
 )
 
 if TYPE_CHECKING:
-    from distributed import Client
     from tqdm import tqdm
 
 Floats = npt.NDArray[np.float64]
@@ -100,8 +99,6 @@ def tagged_novels(
     pipeline: str | Path = "en_narrative",
     held_out: Items | None = None,
     on_overlap: str = "raise",
-    workers: int | None = None,
-    client: Client | None = None,
 ) -> Iterator[TaggedNovels]:
     """Read novels, cut them into chapters and sentences, and tag every sentence once.
 
@@ -115,7 +112,7 @@ def tagged_novels(
     with files.scratch_folder(tagger.store.folder) as scratch:
         tokeniser = Tokeniser(scratch / "texts")
         tokeniser.read(novels, lines=False)
-        blocks = tokeniser.parts(workers=workers)
+        blocks = tokeniser.parts()
         sizes: dict[str, int] = {}
         words = _book_words(blocks, [book_id for book_id, _ in tokeniser.books], sizes)
         dropped: list[str] = []
@@ -140,7 +137,7 @@ def tagged_novels(
         }
         if not remaining:
             raise DataError("there is no novel to make questions from", remedy="pass a path or books")
-        tagged = tagger.tag(remaining, sizes, scratch, workers=workers, client=client)
+        tagged = tagger.tag(remaining, sizes, scratch)
         n_words = sum(sizes[book_id] for book_id in tagged)
         attrs = {"pipeline": tagger.source.label, "books": len(tagged), "words": n_words}
         if held_out is not None:
@@ -171,9 +168,6 @@ class _Tagger:
         novels: dict[str, list[Piece]],
         sizes: dict[str, int],
         folder: Path,
-        *,
-        workers: int | None,
-        client: Client | None,
     ) -> dict[str, Path]:
         """Tag novels of `sizes` words that are not in the cache; return links in the folder to all files."""
         keys = {
@@ -183,8 +177,6 @@ class _Tagger:
         paths = {book_id: folder / f"{number}.parquet" for number, book_id in enumerate(novels)}
         untagged = [book_id for book_id in novels if not self._link(keys[book_id], paths[book_id])]
         total, words = (sum(sizes[book_id] for book_id in group) for group in (novels, untagged))
-        if workers is None and words <= _LITTLE:
-            workers = 1
         label = f"tagging ({self.source.label})"
         with progress_bar(total, label=label, unit="words", initial=total - words) as bar:
             for start in range(0, len(untagged), _AT_ONCE):
@@ -195,8 +187,7 @@ class _Tagger:
                         [(_sentence_table(novels[book_id]), self.source.name) for book_id in batch],
                         keys=[keys[book_id] for book_id in batch],
                         store=self.store,
-                        workers=workers,
-                        client=client,
+                        in_process=words <= _LITTLE or tagging.stays_in_process(self.source.name),
                         label=label,
                         size=lambda chunk: sum(len(row.split()) for row in chunk[0]["words"].to_pylist()),
                     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.construction import childrens_book, cnn_qa, lambada, sentence_completion
 from workbench.construction.candidates import CandidatePassages
@@ -20,9 +20,6 @@ from workbench.storage import files
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 from workbench.texts.tokenise import Novels
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 SETS = ("lambada", "childrens_book", "sentence_completion", "cnn_qa")
 """The data sets that `build` makes."""
@@ -40,7 +37,6 @@ class _Call(NamedTuple):
     number: int | None
     seed: int
     filters: Sequence[Predictor] | None
-    running: dict[str, Any]  # how work is done
 
 
 class DataSets:
@@ -102,8 +98,6 @@ def build(
     seed: int = 0,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     on_error: str = "raise",
-    workers: int | None = None,
-    client: Client | None = None,
 ) -> DataSets:
     """Build data sets in the form of the releases from a shelf of novels.
 
@@ -136,10 +130,6 @@ def build(
         Further options by stage: ``shelf`` (of `read_shelf`), or the name of a set.
     on_error : {"raise", "skip"}
         As for `read_shelf`: what to do with a file that cannot be read.
-    workers : int, optional
-        Number of processes; all cores by default.
-    client : distributed.Client, optional
-        A Dask cluster in place of processes, whose workers see the same disk.
 
     Returns
     -------
@@ -164,16 +154,13 @@ def build(
         sources.check_choice("stage", name, ("shelf", *SETS), "options")
     if not sets or (number is not None and number < 1):
         raise DataError(f"expected a set and an item or more, got sets={list(sets)}, number={number}")
-    running: dict[str, Any] = {"workers": workers, "client": client}
     if isinstance(novels, Shelf):
         shelf = novels
     else:
-        shelf = read_shelf(
-            novels, **{"seed": seed, "on_error": on_error, **stages.get("shelf", {})}, **running
-        )
+        shelf = read_shelf(novels, **{"seed": seed, "on_error": on_error, **stages.get("shelf", {})})
     manifest = shelf.manifest
     books = (partial(shelf.books, split), partial(shelf.books, train))
-    call = _Call(*books, split, number, seed, filters, running)
+    call = _Call(*books, split, number, seed, filters)
     outputs: dict[str, Items] = {}
     with progress_bar(len(sets), label="building", unit="sets") as bar:
         for name in dict.fromkeys(sets):
@@ -202,7 +189,7 @@ def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     filters = options.pop("filters", call.filters)
     if filters is None:
         filters = [NGram.fit(call.others(), order=4)]
-    candidates = CandidatePassages.of(call.novels(), **call.running)
+    candidates = CandidatePassages.of(call.novels())
     drawn: dict[str, Any] = {"number": call.number, "seed": call.seed, "split": call.split}
     result = lambada.filtered(candidates, filters, **drawn, **options)
     passages = result.survivors
@@ -217,7 +204,7 @@ def _drawn(stage: str, call: _Call, manifest: Manifest, options: dict[str, Any])
         questions = partial(cnn_qa.questions, number=call.number)
     else:
         questions = partial(childrens_book.questions, per_class=call.number)
-    items = questions(call.novels(), seed=call.seed, **call.running, **options)
+    items = questions(call.novels(), seed=call.seed, **options)
     n, n_places = len(items), int(items.attrs["places"])
     counts = {str(name): int(k) for name, k in items.frame["word_class"].value_counts().items()}
     step = Step(f"{stage} questions", n_places, n, {NOT_DRAWN: n_places - n}, unit="questions", counts=counts)
@@ -227,7 +214,7 @@ def _drawn(stage: str, call: _Call, manifest: Manifest, options: dict[str, Any])
 
 def _sentence_completion(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     items = sentence_completion.questions(
-        call.novels(), call.others(), number=call.number, seed=call.seed, **call.running, **options
+        call.novels(), call.others(), number=call.number, seed=call.seed, **options
     )
     counts = dict(items.attrs["steps"])
     sentences, with_focus, tried = (counts.pop(name) for name in ("sentences", "with a focus word", "tried"))

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,9 +43,6 @@ from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import held_out_books
 from workbench.texts.tokenise import HEADING, RULE, Novels, checked_texts
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 VARIANT = "novels"
 """The variant of the questions, beside "plain"."""
@@ -85,8 +82,6 @@ def questions(
     lengths: tuple[int, int] = (5, 60),
     seed: int = 0,
     on_overlap: str = "raise",
-    workers: int | None = None,
-    client: Client | None = None,
 ) -> Items:
     """Make sentence completion questions from novels by the five steps of Zweig and Burges (2012).
 
@@ -129,10 +124,6 @@ def questions(
     on_overlap : {"raise", "drop"}
         What to do where the texts hold novels that questions are made from (by 13-grams): an error, or such
         books of `texts` are left out before a model is fitted.
-    workers : int, optional
-        Number of processes; all cores by default. The result does not depend on it.
-    client : distributed.Client, optional
-        A Dask client in place of processes. Its workers read the corpus and the model from the same disk.
 
     Returns
     -------
@@ -182,10 +173,10 @@ def questions(
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
         raise DataError(problem, remedy="pass texts= and model=NGram.fit(texts), or texts= alone")
-    corpus = Corpus.of(checked_texts(novels, lines=False), lower=False, workers=workers)
+    corpus = Corpus.of(checked_texts(novels, lines=False), lower=False)
     if texts is not None:
         lower = model is not None and model.lower
-        background = Corpus.of(texts, lower=lower, workers=workers)
+        background = Corpus.of(texts, lower=lower)
         sides = [(corpus.books["book_id"].tolist(), background)]
     else:
         sides = [(half, corpus.without(half)) for half in _halves(corpus, seed)]
@@ -205,8 +196,7 @@ def questions(
         foci = _foci(corpus, books, generator, rare, lengths, seed=seed)
         generators.append(_Part(settings, generator, background, foci))
     with_focus = sum(len(each.foci.sentence) for each in generators)
-    running = {"workers": workers, "client": client}
-    records, steps = _chosen(corpus, generators, number, choose, **running)
+    records, steps = _chosen(corpus, generators, number, choose)
     if not records:
         counts = ", ".join(f"{name}: {n:,}" for name, n in {"with a focus word": with_focus, **steps}.items())
         raise DataError(
@@ -376,7 +366,7 @@ def _foci(
 
 
 def _chosen(
-    corpus: Corpus, sides: Sequence[_Part], number: int | None, choose: str, **running: Any
+    corpus: Corpus, sides: Sequence[_Part], number: int | None, choose: str
 ) -> tuple[list[Item], dict[str, int]]:
     """Return the questions of the sentences with the lowest keys, and how many sentences went each way."""
     sentence, token, key = (np.concatenate([each.foci[column] for each in sides]) for column in range(3))
@@ -388,7 +378,7 @@ def _chosen(
     size = _BLOCK if number is None else min(_BLOCK, 2 * number)
     for start in range(0, len(order), size):
         block = order[start : start + size]
-        results = _generated(corpus, sides, side[block], sentence[block], token[block], **running)
+        results = _generated(corpus, sides, side[block], sentence[block], token[block])
         for index in block.tolist():
             if len(records) == number:
                 break  # so that the numbers at the steps do not depend on the size of a block
@@ -406,7 +396,7 @@ def _chosen(
 
 
 def _generated(
-    corpus: Corpus, sides: Sequence[_Part], side: Ints, sentence: Ints, token: Ints, **running: Any
+    corpus: Corpus, sides: Sequence[_Part], side: Ints, sentence: Ints, token: Ints
 ) -> dict[int, dict[str, Any]]:
     """Return the outcome of each sentence."""
     chunks, digests = [], []
@@ -421,7 +411,7 @@ def _generated(
     store = cache.Cache("sentence-completion", SCHEMA)
     tables = parallel.run_chunks(
         find_alternates, chunks, keys=digests, store=store, label="making questions",
-        size=lambda chunk: len(chunk.sentences), unit="sentences", **running,
+        size=lambda chunk: len(chunk.sentences), unit="sentences",
     )  # fmt: skip
     cache.make_room()
     return {row["sentence"]: row for table in tables for row in table.to_pylist()}

@@ -7,7 +7,7 @@ import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,9 +35,6 @@ from workbench.storage.files import read_parquet
 from workbench.storage.packages import library_versions
 from workbench.storage.progress import progress_bar
 from workbench.texts.tokenise import Novels, checked_texts
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 SHARES = {"train": 0.5, "dev": 0.25, "test": 0.25}
 """The parts of LAMBADA: half of the novels to train on (Paperno et al. 2016, section 3.1)."""
@@ -162,8 +159,6 @@ def read_shelf(
     containment: float = 0.5,
     duplicates: str = "drop",
     on_error: str = "raise",
-    workers: int | None = None,
-    client: Client | None = None,
 ) -> Shelf:
     """Read novels, check language, offensive words and near-duplicates, and split them into parts.
 
@@ -203,10 +198,6 @@ def read_shelf(
     on_error : {"raise", "skip"}
         Raise the error of a file that cannot be read, or go on: the file is a row whose ``reason`` begins
         with "cannot be read".
-    workers : int, optional
-        Number of processes; all cores by default.
-    client : distributed.Client, optional
-        A Dask cluster in place of processes, whose workers see the same disk.
 
     Returns
     -------
@@ -275,7 +266,7 @@ def read_shelf(
         if with_same_key is not None:
             return with_same_key
         texts = {name: scratch / f"{sha256}.txt" for name, sha256 in _columns(frame, "book_id", "sha256")}
-        checks = Checks(texts, workers, client)
+        checks = Checks(texts)
         results, sketches = checks.describe(frame, phrases)
         frame = pd.concat([frame, results], axis=1)
         frame["reason"] = _reasons(frame, language, confidence, offensive_rate)

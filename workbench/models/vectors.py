@@ -213,7 +213,6 @@ class CBOW(VectorModel):
         sample: float = 1e-3,
         seed: int = 0,
         held_out: Items | None = None,
-        workers: int = 1,
         **options: Any,
     ) -> Self:
         """Train vectors on the sentences of a corpus.
@@ -227,9 +226,6 @@ class CBOW(VectorModel):
             values but for 200 dimensions.
         vocabulary : int, default 60,000
             Number of the most frequent words that get vectors.
-        workers : int, default 1
-            Threads. With one, the same seed gives the same vectors; with more it does not, as they
-            write into one matrix without waiting for each other.
         **options
             `scope` of the class.
 
@@ -240,7 +236,7 @@ class CBOW(VectorModel):
         """
         settings = {
             "dimensions": dimensions, "window": window, "epochs": epochs, "vocabulary": vocabulary,
-            "negative": negative, "sample": sample, "seed": seed, "workers": workers,
+            "negative": negative, "sample": sample, "seed": seed,
         }  # fmt: skip
         return cls._fit(_train, texts, settings, held_out=held_out, options=options)
 
@@ -325,7 +321,8 @@ def _train(corpus: Corpus, info: dict[str, Any]) -> Vectors:
         raise DataError("there are no words to train vectors of")
     model = Word2Vec(
         sg=0, hs=0, vector_size=info["dimensions"], window=info["window"], epochs=info["epochs"], min_count=1,
-        negative=info["negative"], sample=info["sample"], seed=info["seed"], workers=info["workers"],
+        negative=info["negative"], sample=info["sample"], seed=info["seed"],
+        workers=1,  # threads would write into one matrix without waiting: other vectors each time
     )  # fmt: skip
     counts = np.asarray(corpus.counts)[:n].tolist()
     model.build_vocab_from_freq(dict(zip(corpus.words[:n], counts, strict=True)), corpus_count=sentences)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -18,13 +18,10 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.runs import predictions
 from workbench.storage.cache import Cache, digest
-from workbench.storage.errors import DataError
 from workbench.storage.files import scratch_folder
 from workbench.storage.parallel import run_chunks
 
-if TYPE_CHECKING:
-    from distributed import Client
-
+CHUNK = 100  # items that a worker predicts at a time
 _DEVICE = b"device"
 _LOCK = Lock()  # a worker may have several threads; a model is asked by one of them at a time
 _loaded: list[tuple[ModelSource, Any]] = []  # the model that was used last
@@ -80,7 +77,7 @@ class ClusterPredictions(NamedTuple):
 
 
 def predict_on_cluster(
-    items: Items, model: Any, *, top_k: int, seed: int, client: Client, chunk_size: int, key: str, home: Path
+    items: Items, model: Any, *, top_k: int, seed: int, key: str, home: Path
 ) -> ClusterPredictions:
     """Predict items by the workers of a cluster, which read the model from the same disk.
 
@@ -88,9 +85,7 @@ def predict_on_cluster(
     the predictions of an item depend on beside the items, `home` the folder in which the model is saved
     meanwhile. Raise WorkerError if the workers die repeatedly; see `run_chunks`.
     """
-    if chunk_size < 1:
-        raise DataError(f"expected at least one item a chunk, got {chunk_size}", remedy="use 250")
-    chunks = [items[start : start + chunk_size] for start in range(0, len(items), chunk_size)]
+    chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
     keys = [digest(key, *map(repr, chunk.frame.drop(columns="meta").to_numpy().tolist())) for chunk in chunks]
     store = Cache("predictions", predictions.SCHEMA)
     with _sent(model, home) as source:
@@ -99,11 +94,11 @@ def predict_on_cluster(
             [PredictionChunk(source, chunk, top_k, seed) for chunk in chunks],
             keys=keys,
             store=store,
-            client=client,
             label=f"predict ({model.name})",
             size=lambda chunk: len(chunk.items),
             unit="items",
         )
+    _loaded.clear()  # a single chunk is predicted in this process
     devices = {(table.schema.metadata or {}).get(_DEVICE, b"").decode() for table in tables} - {""}
     tables = [table.replace_schema_metadata(None) for table in tables]
     frame = predictions.from_table(pa.concat_tables([predictions.SCHEMA.empty_table(), *tables]))

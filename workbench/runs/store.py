@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -29,8 +29,7 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items, check_items
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.runs import predictions
-from workbench.runs.clustered import ClusterPredictions, predict_on_cluster
+from workbench.runs import clustered, predictions
 from workbench.runs.model_versions import is_outdated, outdated_warning
 from workbench.runs.run_table import AGAIN, TABLE, RunTable, item_columns, write_item_columns, write_table
 from workbench.storage import cache
@@ -43,10 +42,8 @@ from workbench.storage.files import (
     scratch_folder,
 )
 from workbench.storage.packages import commit
+from workbench.storage.parallel import dask_client
 from workbench.storage.paths import data_home, resource
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 INFO = "run.json"
 WHEN_STORED: list[Callable[[Run], None]] = []
@@ -126,8 +123,6 @@ def predict(
     top_k: int = 10,
     seed: int = 0,
     attention: bool = False,
-    client: Client | None = None,
-    chunk_size: int = 250,
 ) -> Run:
     """Predict items with a model and store the run; a stored run of the same is returned, not repeated.
 
@@ -143,10 +138,6 @@ def predict(
     attention : bool, default False
         Fill the column ``attention``: where the model looked, one weight a token, as :func:`wb.browse` and
         :func:`wb.compare` show it. DataError if it cannot say.
-    client : distributed.Client, optional
-        A Dask client: its workers predict the items, `chunk_size` at a time. They read a model of the
-        workbench, which is saved for them, from the same disk; any other model is pickled.
-    chunk_size : int, default 250
 
     Returns
     -------
@@ -173,10 +164,12 @@ def predict(
     you change its code. Some runs of the language model of the set-up come with the workbench
     (``data/published/runs``), and are found in the same way.
 
-    With a client, each chunk is stored in ``cache/predictions`` as soon as it is predicted. The chunk of a
-    worker that dies goes to another one, and a call that is repeated after it was killed predicts what is
-    missing. The run is the one that a single process stores, but for rounding where the numbers of a network
-    depend on the other items of a batch.
+    Where a ``dask.distributed.Client`` is open, its workers predict the items, 100 at a time. They read a
+    model of the workbench, which is saved for them, from the same disk; any other model is pickled. Each
+    chunk is stored in ``cache/predictions`` as soon as it is predicted. The chunk of a worker that dies goes
+    to another one, and a call that is repeated after it was killed predicts what is missing. The run is the
+    one that a single process stores, but for rounding where the numbers of a network depend on the other
+    items of a batch. With ``joblib.parallel_config(n_jobs=1)`` this process predicts.
 
     Columns of one's own (``items.extra``) are stored with the run where they hold numbers, truth values, or
     at most 200 different texts of at most 100 characters, so that results can be grouped by them. They change
@@ -211,14 +204,12 @@ def predict(
     training = json_value(training, f"the training of {model.name!r}")
     in_training = model.in_training(items) if hasattr(model, "in_training") else None
     start = time.perf_counter()
-    if client is None:
-        made = ClusterPredictions(model.predict(items, top_k, seed=seed), str(model.device), ())
+    if dask_client() is None or len(items) <= clustered.CHUNK:
+        made = clustered.ClusterPredictions(model.predict(items, top_k, seed=seed), str(model.device), ())
     else:
         identity = json.dumps({key: value for key, value in info.items() if key != "items"}, sort_keys=True)
-        made = predict_on_cluster(
-            items, model, top_k=top_k, seed=seed, client=client, chunk_size=chunk_size,
-            key=cache.digest(identity, once), home=home,
-        )  # fmt: skip
+        key = cache.digest(identity, once)
+        made = clustered.predict_on_cluster(items, model, top_k=top_k, seed=seed, key=key, home=home)
     seconds = time.perf_counter() - start
     frame = predictions.with_digests(predictions.check_predictions(made.frame.assign(run=""), items), items)
     if in_training is not None:

@@ -108,7 +108,6 @@ class Corpus:
         *,
         lower: bool = True,
         tokenised: bool | None = None,
-        workers: int | None = None,
         name: str = "",
     ) -> Corpus:
         """Return the corpus of texts; tokenise them if they are new.
@@ -133,8 +132,6 @@ class Corpus:
             Overrides what the texts declare. False also tokenises lines, by
             :func:`workbench.items.text.tokenize`, without their marks of emphasis; lines and books of tokens
             keep theirs.
-        workers : int, optional
-            Number of processes; all cores by default. The result does not depend on it.
         name : str
             Name of the corpus in messages.
 
@@ -162,7 +159,7 @@ class Corpus:
             with contextlib.suppress(DataError):  # not there yet, or damaged
                 corpus = cls(folder, name)
             if corpus is None:
-                blocks = tokeniser.parts(workers=workers)
+                blocks = tokeniser.parts()
                 _write(folder, blocks, tokeniser.books, lower=lower)
                 corpus = cls(folder, name)
         cache.make_room()

@@ -221,13 +221,13 @@ class Tokeniser:
         """Yield the pieces of each book."""
         return (list(group) for _, group in groupby(self.pieces, lambda piece: piece.book))
 
-    def parts(self, *, workers: int | None) -> Iterator[Part]:
+    def parts(self) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
         store = parts_cache()
         parallel.run_chunks(
             _store,
             [(piece, store) for piece in self.pieces if not store.path(piece.key).is_file()],
-            workers=1 if sum(piece.size for piece in self.pieces) < _FEW else workers,
+            in_process=sum(piece.size for piece in self.pieces) < _FEW,
             label="tokenising",
             size=lambda work: work[0].size,
             unit="characters",

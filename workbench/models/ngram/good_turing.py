@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,6 @@ from workbench.models.ngram.backoff import (
 )
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import scratch_folder
-from workbench.storage.parallel import cores
 from workbench.storage.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _runs(
         return keys, numbers
 
     n = len(stream.blocks)
-    with ThreadPoolExecutor(min(_THREADS, cores())) as pool:
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         runs = pool.map(run, range(n))
         return list(progress_bar(n, label=f"{length}-grams", unit="blocks", iterable=runs))
 

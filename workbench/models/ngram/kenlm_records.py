@@ -7,6 +7,7 @@ that their hashes rise with our ids: then the n-grams after a context are in our
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import insort
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,6 @@ from workbench.models.ngram.backoff import (
     write_level,
 )
 from workbench.storage.errors import DataError, reading
-from workbench.storage.parallel import cores
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
 
@@ -276,7 +276,7 @@ class _Orders:
     def _find(self, key: Keys, high: Places, low: Places, order: int) -> npt.NDArray[np.int64]:
         """Return the indices of keys; DataError where one is missing."""
         wanted = _joined(high, low)
-        threads = cores()
+        threads = os.cpu_count() or 1
         with ThreadPoolExecutor(threads) as pool:
             index = np.concatenate(list(pool.map(key.searchsorted, np.array_split(wanted, threads))))
         if (index == len(key)).any() or (key[index] != wanted).any():
