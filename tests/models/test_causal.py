@@ -665,19 +665,6 @@ def index(folder, name):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}} | content))
 
 
-def weights(folder, name):
-    """Write the weights in two other forms, and name one of them."""
-    state = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
-    torch.save(state, folder / "adapter_model.bin")
-    shutil.copytree(folder, folder / "sub")
-    edit(folder, transformers_weights=name)
-
-
-def tokenizer(folder, **names):
-    shutil.move(folder / "tokenizer.json", folder.parent / "tokenizer.1.0.json")
-    edit(folder, "tokenizer_config.json", **names)
-
-
 def distributed(folder):
     edit(folder, n_layer=1)
     (folder / "model.safetensors").rename(folder / "shard-00001-model-00001-of-00001.safetensors")
@@ -691,16 +678,10 @@ QUANTIZED = [{"quant_method": "fp8"}, {}]
 REFUSED = [
     partial(edit, n_layer=1),
     partial(edit, n_layer=3),
-    *(partial(index, name=name)
-      for name in ("../x.safetensors", "absolute")),
     partial(index, name="missing.safetensors"),
     *(partial(edit, **config)
       for inner in ({"quantization_config": quantized} for quantized in QUANTIZED)
       for config in (inner, {"model_type": "llava", "text_config": {"model_type": "gpt2", **inner}})),
-    *(partial(weights, name=name)
-      for name in ("adapter_model.bin", "sub/model.safetensors")),
-    partial(tokenizer, fast_tokenizer_files=["../tokenizer.1.0.json"]),
-    partial(tokenizer, gguf_file="../tokenizer.gguf"),
     adapter,
     distributed,
 ]  # fmt: skip

@@ -129,7 +129,6 @@ def test_proper_nouns_of_the_annotations(names):
         {"vocabulary": ["a", "b", "a"]},
         {"vocabulary": "a b"},
         {"choices": "capitalised", "annotations": pd.DataFrame({"item_id": ["a"]})},
-        {"choices": "passage", "annotations": pd.DataFrame()},
     ],
 )
 def test_strange_arguments(arguments):

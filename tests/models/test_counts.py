@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import Sentences
 from nltk.util import ngrams
-from refused import refused
 
 from workbench.models.ngram.backoff import SHIFT, WORD
 from workbench.models.ngram.good_turing import MOST, NGramCounts, count
@@ -76,19 +75,6 @@ def test_rare_n_grams_are_left_out(lines, higher, block):
     for n, least in enumerate(cutoffs[1:], 2):
         wanted = {g: c for g, c in expected(lines, n, corpus.words).items() if c >= least}
         assert listed(counts, n, corpus.words) == wanted
-
-
-@pytest.mark.parametrize(
-    ("lines", "options"),
-    [
-        ([], {}),
-        ([[]], {}),
-        ([["a"]], {"vocabulary": ["a", "a"]}),
-        *(([["a"]], {"cutoffs": cutoffs}) for cutoffs in [(1,), (2, 2), (1, 0), (1, 1, 1)]),
-    ],
-)
-def test_what_cannot_be_counted(lines, options):
-    refused(counted, Sentences(lines), 2, **options)
 
 
 def test_temporary_files_lie_where_they_should_and_go(tmp_path):

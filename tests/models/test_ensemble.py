@@ -102,7 +102,7 @@ def test_what_is_no_ensemble_is_refused(members):
 
 def test_predictions_without_candidates_are_refused():
     frame = Fixed([1.0, 2.0, 3.0]).predict(ITEMS)
-    refused(wb.ensemble, [frame.assign(candidate_scores=None)])
+    refused(wb.ensemble([frame.assign(candidate_scores=None)]).predict, ITEMS)
 
 
 def test_words_of_the_query_are_not_chosen():

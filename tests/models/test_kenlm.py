@@ -12,7 +12,6 @@ from refused import refused
 
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.kenlm import build_binary, estimate
-from workbench.storage.errors import DataError
 from workbench.storage.files import scratch_folder
 
 QUICK = {"memory": "40M"}
@@ -101,20 +100,12 @@ def test_fixed_discounts_only_where_they_are_needed(tmp_path, started, caplog):
     assert counts(tmp_path)[0] == 6  # a, b, c and three special words
 
 
-@pytest.mark.parametrize("lines", [[], [""], ["", "  ", ""]])
-def test_an_empty_text_is_told(tmp_path, lines):
-    refused(fit, tmp_path, lines)
-    assert left(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     "options",
     [
         {"memory": "1M"},
         {"memory": "900000G"},
         {"memory": "much"},
-        {"order": 0},
-        {"pruning": [0, 2, 1]},
     ],
 )
 def test_options_that_cannot_be(tmp_path, options):
@@ -135,8 +126,6 @@ def test_a_model_that_is_no_model(model):
     for content in (whole[: len(whole) // 2], b"", b"nonsense\n"):
         torn.write_bytes(content)
         refused(build_binary, torn, torn.with_name("m.bin"))
-    with pytest.raises(DataError):
-        build_binary(torn.with_name("absent.arpa"), torn.with_name("m.bin"))
     assert left(model.parent) == ["m.arpa", "torn.arpa"]
 
 
@@ -204,36 +193,24 @@ def python(code):
     return [sys.executable, "-c", code]
 
 
-@pytest.mark.parametrize("script", ["\x7fELF of another machine", "#!/no/such/interpreter\n", ""])
-def test_a_program_that_cannot_be_run_is_one_error(tmp_path, script, monkeypatch):
-    fake = program(tmp_path / "bin", script)
-    monkeypatch.setattr(tools, "find_program", lambda _name: fake)
-    with pytest.raises(DataError):
-        tools.estimate([b"a b\n"], tmp_path / "m", order=2)
-    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
-
-
 def test_a_program_is_fed_and_its_log_comes_back_without_bars(tmp_path):
     bar = f"=== 1/1 Counting ===\n{BANNER.decode()}{'*' * 100}\n"
     said = f"{bar!r} + f'read {{n}}\\n'"
-    code = f"import sys; n = len(sys.stdin.buffer.read()); sys.stderr.write({said}); sys.exit(3)"
-    outcome = tools.run_program(python(code), folder=tmp_path, text=[b"abc", b"de"])
-    assert outcome == tools.Outcome(3, "=== 1/1 Counting ===\nread 5\n")
-    assert outcome.signal == ""
+    code = f"import sys; n = len(sys.stdin.buffer.read()); sys.stderr.write({said})"
+    log = tools.run_program(python(code), folder=tmp_path, text=[b"abc", b"de"])
+    assert log == "=== 1/1 Counting ===\nread 5\n"
 
 
-def test_one_that_ends_before_it_has_read_all_is_no_error(tmp_path):
+def test_one_that_fails_before_it_has_read_all_is_one_error(tmp_path):
     text = iter([b"x" * 65536] * 1000)
-    outcome = tools.run_program(python("import sys; sys.exit('enough')"), folder=tmp_path, text=text)
-    assert outcome == tools.Outcome(1, "enough\n")
+    refused(tools.run_program, python("import sys; sys.exit('enough')"), folder=tmp_path, text=text)
     assert len(list(text)) > 0
 
 
 def test_one_that_talks_before_it_reads_does_not_wait_for_ever(tmp_path):
     code = "import sys; sys.stderr.write('y' * 3_000_000); print(len(sys.stdin.read()), file=sys.stderr)"
-    outcome = tools.run_program(python(code), folder=tmp_path, text=[b"x" * 3_000_000])
-    assert outcome.returncode == 0
-    assert outcome.log.endswith("y3000000\n")
+    log = tools.run_program(python(code), folder=tmp_path, text=[b"x" * 3_000_000])
+    assert log.endswith("y3000000\n")
 
 
 @pytest.mark.parametrize(

@@ -85,14 +85,13 @@ def test_no_file_lets_code_of_a_model_run(model, wrapped, tmp_path, monkeypatch)
         assert marker.exists() != trusts
 
 
-@pytest.mark.parametrize("key", ["model", "class"])
 @pytest.mark.parametrize(
     "place", ["evil_module:Evil", "evil_module", "workbench.evil_module:Evil", "os:system"]
 )
-def test_no_file_decides_what_is_imported(key, place, tmp_path, monkeypatch):
+def test_no_file_decides_what_is_imported(place, tmp_path, monkeypatch):
     (tmp_path / "evil_module.py").write_text("raise SystemExit('imported')", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / FILE).write_text(json.dumps({key: place, "config": {}}), encoding="utf-8")
+    (tmp_path / FILE).write_text(json.dumps({"model": place, "config": {}}), encoding="utf-8")
     write_checksums(tmp_path)
     refused(Predictor.load, tmp_path)
     assert "evil_module" not in sys.modules
@@ -124,9 +123,7 @@ class Chatty(Predictor):
         ("word-distance", {"decay": []}),
         ("sliding-window", {"trust_remote_code": True}),
         (registry.import_path_of(Chatty), {"size": 2, "trust_remote_code": True}),
-        (registry.import_path_of(Chatty), {"size": 2, "log": None}),
         ("reversed", {"model": {}, "size": True}),
-        ("sliding-window", {"punctuation": 0}),
         ("lsa", {}), ("random-word", []), ("causal-lm", {"digest": ""}), ("lstm", {"info": 3}),
         ("ngram", None),
     ],
@@ -138,18 +135,8 @@ def test_a_file_sets_no_other_argument(name, config, tmp_path):
         Predictor.load(tmp_path / "m")
 
 
-@pytest.mark.parametrize(("name", "switch"), [("causal-lm", "attention"), ("lstm", "after")])
-def test_a_switch_in_a_file_is_true_or_false(name, switch, folders, tmp_path):
-    saved_models.made(name, folders).save(tmp_path / "m")
-    about = json.loads((tmp_path / "m" / FILE).read_text())
-    about["config"][switch] = 2**63
-    (tmp_path / "m" / FILE).write_text(json.dumps(about))
-    write_checksums(tmp_path / "m")
-    refused(Predictor.load, tmp_path / "m")
-
-
-@pytest.mark.parametrize("option", ["dtype", "device", "name", "trust_remote_code", "anything"])
-def test_a_source_names_a_model_and_nothing_else(option, folders, tmp_path):
+@pytest.mark.parametrize("option", ["trust_remote_code", "anything"])
+def test_a_source_lets_no_code_run(option, folders, tmp_path):
     saved_models.made("causal-lm", folders).save(tmp_path / "m")
     file = tmp_path / "m" / "source.json"
     source = json.loads(file.read_text()) | {option: "cpu"}
@@ -163,18 +150,4 @@ def test_wrappers_of_saved_models_are_whole(tmp_path):
     model.save(tmp_path)
     inner = tmp_path / "model" / FILE
     inner.write_text(inner.read_text().replace("3", "4"), encoding="utf-8")
-    refused(Predictor.load, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "option", "value"),
-    [("lsa", "skip", "3"), ("lsa", "skip", [1]), ("lsa", "skip", None), ("ngram", "name", [1])],
-)
-def test_an_option_of_the_wrong_type_is_refused(name, option, value, tmp_path):
-    saved_models.made(name, None).save(tmp_path)
-    file = tmp_path / "predictor.json"
-    about = json.loads(file.read_text())
-    about["config"][option] = value
-    file.write_text(json.dumps(about))
-    write_checksums(tmp_path)
     refused(Predictor.load, tmp_path)

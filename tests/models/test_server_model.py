@@ -347,8 +347,8 @@ def test_no_proxy_sees_what_a_local_server_is_sent(monkeypatch):
 
 
 ADDRESSES = [
-    "ftp://localhost", "file:///etc/passwd", "localhost:8000", "http://", "http://[", "http://h:x", "",
-    "http://localhost?key=1", "http://localhost#x", None, 8000,
+    "ftp://localhost", "file:///etc/passwd", "localhost:8000", "http://", "",
+    "http://localhost?key=1", "http://localhost#x",
 ]  # fmt: skip
 OPTIONS = [{"timeout": 0}, {"retries": -1}, {"concurrency": 0}, {"tolerance": math.nan}]
 WRONG = [

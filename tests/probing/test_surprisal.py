@@ -91,8 +91,7 @@ def test_best_words_and_the_difference_of_two_n_gram_models(items, sample_ngram)
             np.testing.assert_allclose(values, expected)
     np.testing.assert_allclose(frame["difference"], frame["surprisal"] - frame["surprisal_against"])
     assert (frame["difference"] != 0).any()
-    for wrong in (-1, True, 2.5):
-        refused(wb.surprisal, cached, items, top_k=wrong)
+    refused(wb.surprisal, cached, items, top_k=-1)
 
 
 def test_the_best_words_of_a_causal_model_are_those_of_one_sub_token(folders):
@@ -122,9 +121,8 @@ def test_the_best_words_of_a_causal_model_are_those_of_one_sub_token(folders):
     assert n_checked > 30
 
 
-def test_scores_that_are_no_log_probabilities_are_refused(items, sample_ngram):
+def test_scores_that_are_no_log_probabilities_are_refused(items):
     refused(wb.surprisal, wb.models.RandomWord("passage"), items)
-    refused(wb.surprisal, sample_ngram, items[:0])
 
 
 def test_each_word_and_the_sum_are_those_of_a_plain_calculation(folders):

@@ -1,4 +1,3 @@
-import json
 from unittest.mock import Mock
 
 import torch
@@ -44,14 +43,6 @@ def test_the_info_of_the_same_step_is_written_again(tmp_path):
     checkpoint.save_checkpoint(tmp_path, one(3, stopped="early"))
     assert checkpoint.newest(tmp_path).info["stopped"] == "early"
     assert (tmp_path / "step-00000003" / WEIGHTS).stat().st_ino == before
-
-
-def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):
-    checkpoint.save_checkpoint(tmp_path, one(1))
-    info = tmp_path / "step-00000001" / INFO
-    info.write_text(json.dumps({**json.loads(info.read_text()), "version": 0}))
-    refused(checkpoint.newest, tmp_path)
-    assert info.exists()
 
 
 def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):

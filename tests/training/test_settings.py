@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from refused import refused
 from torch.optim import lr_scheduler
 
-from workbench.storage.errors import DataError
 from workbench.training.settings import TrainingSettings, torch_device
 
 SCHEDULES = ["cosine", "linear", "constant"]
@@ -103,8 +102,6 @@ def test_what_decides_the_weights():
 
 def test_the_length_in_steps():
     settings = TrainingSettings(minutes=3, seed=4)
-    with pytest.raises(DataError):
-        _ = settings.n_steps
     assert settings.in_steps(10, 40) == settings
     assert TrainingSettings(epochs=0.65).in_steps(10, 40) == TrainingSettings(steps=7)
     assert TrainingSettings(tokens=241).in_steps(10, 40) == TrainingSettings(steps=7)

@@ -11,9 +11,9 @@ import numpy as np
 from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
+from workbench.models.item_words import check_value
 from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
-from workbench.storage.errors import DataError
 
 WINDOWS = (3, 5, 10, 20)
 """Numbers of words of the short context that `Boosted.tuned` compares."""
@@ -65,10 +65,8 @@ class Boosted(Wrapper):
     _least: ClassVar[dict[str, int]] = {"k": 1}
 
     def __init__(self, base: Predictor, k: int = 10, alpha: float = 0.5) -> None:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise DataError(f"k is {k!r}, expected a number of words, 1 or more")
-        if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
-            raise DataError(f"alpha is {alpha!r}, expected a number")
+        check_value("k", k, int(k) == k >= 1, "a number of words, 1 or more")
+        check_value("alpha", alpha, math.isfinite(alpha), "a finite number")
         self.base, self.k, self.alpha = base, int(k), float(alpha)
         self.name = f"{base.name}, boosted by {alpha:g} over {k} words"
         self.device, self.dtype, self.mask = base.device, base.dtype, base.mask

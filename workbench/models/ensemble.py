@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, Side
+from workbench.models.item_words import ReadContext, Side, check_value
 from workbench.models.prediction_rows import check_scores
 from workbench.runs.predictions import Floats, check_predictions
 from workbench.runs.store import find_run
@@ -64,8 +64,7 @@ class Ensemble(Predictor):
         single = isinstance(models, Predictor | pd.DataFrame | str) or not isinstance(models, Iterable)
         several: Iterable[Any] = [models] if single else models
         self.models = [model if isinstance(model, Predictor) else _Recorded(model) for model in several]
-        if not self.models:
-            raise DataError("an ensemble needs models", remedy="pass at least one")
+        check_value("models", models, bool(self.models), "one model or run at least")
         names = list(dict.fromkeys(model.name for model in self.models))
         self.name = f"ensemble of {f'{len(self.models)} x ' if len(names) == 1 else ''}{'; '.join(names)}"
         self.systems = _shared_systems(self.models)  # type: ignore[misc] # of this ensemble
@@ -146,13 +145,12 @@ class _Recorded(Predictor):
     def __init__(self, run: Any) -> None:
         run = find_run(run) if isinstance(run, str) else run
         frame = check_predictions(run) if isinstance(run, pd.DataFrame) else getattr(run, "predictions", None)
-        if not isinstance(frame, pd.DataFrame):
+        names = [] if frame is None else frame["model"].unique().tolist()
+        if frame is None or len(names) != 1:
+            got = type(run).__name__ if frame is None else f"those of {len(names)}"
             raise DataError(
-                f"there are no predictions in a {type(run).__name__}", remedy="pass models or runs"
+                f"expected a model or predictions of one, got {got}", remedy="pass models or runs, each apart"
             )
-        names = frame["model"].unique().tolist()
-        if len(names) != 1:
-            raise DataError(f"expected predictions of one model, got {len(names)}", remedy="pass each apart")
         self.name, self.score_type = str(names[0]), str(frame["score_type"].iloc[0])
         systems = frame.groupby("dataset")["system"].first().dropna()
         self.systems = {str(name): str(system) for name, system in systems.items()}  # type: ignore[misc]
@@ -161,8 +159,6 @@ class _Recorded(Predictor):
         )
         lists = zip(frame["item_id"], frame["candidate_scores"], strict=True)
         self._scores = {str(item_id): list(map(float, row)) for item_id, row in lists if row is not None}
-        if not self._scores:
-            raise DataError(f"the predictions of {self.name!r} hold no scores of candidates")
 
     @property
     def config(self) -> dict[str, Any]:

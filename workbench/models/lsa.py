@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.items.items import Items
 from workbench.models.base import pad
-from workbench.models.item_words import check_option, is_word
+from workbench.models.item_words import check_option, check_value, is_word
 from workbench.models.vectors import Scope, VectorModel, Vectors, unit
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
@@ -82,8 +82,7 @@ class LSA(VectorModel):
         checked_for: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(vectors, scope, checked_for)
-        if not isinstance(skip, int) or skip < 0:
-            raise DataError(f"skip should be a whole number of 0 or more, not {skip!r:.80}")
+        check_value("skip", skip, int(skip) == skip >= 0, "a whole number of 0 or more")
         self.scaled, self.skip, self.punctuation = scaled, skip, punctuation
         info = vectors.info
         self.name = f"LSA ({info['dimensions']}, {info['weighting']}{', scaled' if scaled else ''})"
@@ -140,7 +139,6 @@ class LSA(VectorModel):
         check_option("weighting", weighting, get_args(Weighting))
         settings = {
             "dimensions": dimensions, "weighting": weighting, "minimum": minimum, "seed": seed,
-            "solver": "lanczos",  # the only one; vectors and runs of earlier versions are found by it
         }  # fmt: skip
         return cls._fit(_decompose, texts, settings, held_out=held_out, options=options)
 
@@ -165,15 +163,13 @@ def _decompose(corpus: Corpus, info: dict[str, Any]) -> Vectors:
     """Return the singular vectors and values of the weighted matrix of sentences and words."""
     dimensions, minimum = info["dimensions"], info["minimum"]
     words, matrix = _matrix(corpus, minimum)
-    if not 0 < dimensions < min(matrix.shape):
+    weigh(matrix, info["weighting"])
+    if not 0 < dimensions < min(matrix.shape) or not matrix.data.any():
         raise DataError(
-            f"the texts have {matrix.shape[0]} sentences and {matrix.shape[1]} words seen {minimum} "
-            f"times or more, too few for {dimensions} dimensions",
+            f"the texts have {matrix.shape[0]} sentences, {matrix.shape[1]} words seen {minimum} times or "
+            f"more, {np.count_nonzero(matrix.data)} weights above 0: too few for {dimensions} dimensions",
             remedy="take fewer dimensions, or more text",
         )
-    weigh(matrix, info["weighting"])
-    if not matrix.data.any():
-        raise DataError("every word is spread evenly over the sentences", remedy="pass more text")
     row_blocks = [matrix[start : start + _SENTENCES] for start in range(0, matrix.shape[0], _SENTENCES)]
     del matrix  # the parts are copies
     v, s = _lanczos(row_blocks, dimensions, info["seed"])

@@ -101,13 +101,6 @@ def import_path_of(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def renamed(import_path: str) -> str:
-    """Return the name of a model that was saved before names were: by module and class."""
-    classes = {value.rpartition(":")[2]: name for name, value in BUILT_IN.items()}
-    module, _, class_name = import_path.partition(":")
-    return classes.get(class_name, import_path) if module.startswith("workbench.") else import_path
-
-
 def models() -> Table:
     """List the models that can be used here: ``wb.models()``.
 

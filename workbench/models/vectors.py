@@ -15,7 +15,7 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, check_option, passages
+from workbench.models.item_words import ReadContext, check_option, check_value, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
@@ -316,9 +316,8 @@ def _train(corpus: Corpus, info: dict[str, Any]) -> Vectors:
     """Return the input and output vectors that gensim trains."""
     from gensim.models import Word2Vec  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
+    check_value("vocabulary", info["vocabulary"], info["vocabulary"] >= 1, "1 or more")
     n, sentences = min(info["vocabulary"], len(corpus.words)), len(corpus.starts) - 1
-    if not n or info["vocabulary"] < 1:
-        raise DataError("there are no words to train vectors of")
     model = Word2Vec(
         sg=0, hs=0, vector_size=info["dimensions"], window=info["window"], epochs=info["epochs"], min_count=1,
         negative=info["negative"], sample=info["sample"], seed=info["seed"],

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.models.base import Predictor, arguments
-from workbench.models.item_words import ReadContext
+from workbench.models.base import Predictor
+from workbench.models.item_words import ReadContext, check_option
 from workbench.runs.measures import ExpectedAccuracy, Measure, MedianRank, Perplexity
 from workbench.runs.predictions import Floats, mid_ranks
 from workbench.storage.errors import DataError
@@ -137,7 +137,7 @@ class Wrapper(Predictor):
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         make: Any = cls
         options = {name: value for name, value in config.items() if name != cls.base_name}
-        model: Self = make(Predictor.load(folder / cls.base_name), **arguments(cls, options))
+        model: Self = make(Predictor.load(folder / cls.base_name), **options)
         return model
 
 
@@ -146,8 +146,7 @@ def _named(sets: Sequence[Items], by: str) -> dict[str, Items]:
 
     What cannot be tuned, or not by a measure, is an error before anything is computed.
     """
-    if by not in {"accuracy", "perplexity"}:
-        raise DataError(f"by is {by!r}, expected accuracy or perplexity")
+    check_option("by", by, ("accuracy", "perplexity"))
     if not sets or not all(len(items) for items in sets):
         raise DataError("there are no items to tune on", remedy="pass one or more sets that are not empty")
     names: dict[str, Items] = {}

@@ -5,17 +5,14 @@ Each function asks a model and returns a frame: one row a word, or a part of a p
 
 from __future__ import annotations
 
-from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.storage.errors import DataError
 
 
-def check_probable(model: Predictor, items: Items, use: str) -> None:
-    """Raise DataError for a model without log-probabilities, which have a `use` here, or for no items."""
+def check_probable(model: Predictor, use: str) -> None:
+    """Raise DataError for a model without log-probabilities, which have a `use` here."""
     if getattr(model, "score_type", "score") != "log_prob":  # a model of one's own may not say
         raise DataError(
             f"{model.name} has no log-probabilities, {use}",
             remedy="take an n-gram model, a neural language model or a CausalLM",
         )
-    if not len(items):
-        raise DataError("there are no items", remedy="pass at least one")

@@ -14,7 +14,7 @@ from workbench.evaluation.metrics import measured_columns, resampled
 from workbench.items.changes import shortened
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_option
+from workbench.models.item_words import check_option, check_value
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
 from workbench.runs.predictions import check_model
@@ -80,9 +80,8 @@ def context_accuracy(
     check_option("unit", unit, get_args(Unit))
     lengths = tuple(reads) if reads is not None else {"sentences": SENTENCES, "words": WORDS}[unit]
     least = 0 if unit == "sentences" else 1
-    for k in lengths:
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < least):
-            raise DataError(f"reads has {k!r:.60}, expected numbers of {unit} from {least}, or None for all")
+    valid = all(k is None or int(k) == k >= least for k in lengths)
+    check_value("reads", lengths, valid, f"whole numbers of {unit} from {least}, or None for all")
     if not lengths or not items.frame["answer"].notna().any():
         raise DataError("there is nothing to measure", remedy="pass items with answers, and lengths to read")
     if judgments is not None and unit != "sentences":

@@ -17,7 +17,7 @@ from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Units, int
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span, check_items
 from workbench.models.base import Predictor
-from workbench.models.item_words import Attention, check_option
+from workbench.models.item_words import Attention, check_option, check_value
 from workbench.probing import check_probable
 from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
@@ -118,9 +118,8 @@ def influence(
     check_items(items, "influence")
     check_option("by", by, get_args(Part))
     check_option("how", how, get_args(How))
-    if mask is not None and (not isinstance(mask, str) or len(mask.split()) != 1):
-        raise DataError(f"mask is {mask!r:.60}, expected one word")
-    check_probable(model, items, "whose changes are the influence")
+    check_value("mask", mask, mask is None or len(mask.split()) == 1, "one word")
+    check_probable(model, "whose changes are the influence")
     if (bare := items.frame["answer"].isna()).any():
         which = items.frame["item_id"][bare].iloc[0]
         raise DataError(f"{which} has no answer", remedy="pass items with answers")
@@ -181,8 +180,6 @@ def _ranks(model: Predictor, forms: list[Item]) -> list[Any]:
     """Return the rank of each item's answer; null if it is none of the ranked words, or only a bound."""
     frame = model.ranking_words.predict(numbered(forms), 1)
     rank = frame["rank"].astype("Int64")
-    if rank.isna().all():
-        raise DataError(f"{model.name} has no ranks", remedy="leave out ranks=True")
     rank = rank.mask(~frame["known"].fillna(value=True).astype(bool))
     if "rank_is_bound" in frame:
         rank = rank.mask(frame["rank_is_bound"].fillna(value=False).astype(bool))
@@ -194,12 +191,10 @@ def _others(model: Predictor, items: Items, against: str | pd.Series[Any] | None
     ids, answers = items.frame["item_id"], items.frame["answer"].tolist()
     if against is None:
         return [None] * len(items)
+    valid = isinstance(against, pd.Series) or bool(against.strip())
+    check_value("against", against, valid, "a word, 'prediction' or a Series of words by item_id")
     if isinstance(against, pd.Series):
         words = against.reindex(ids).tolist()
-    elif not isinstance(against, str) or not against.strip():
-        raise DataError(
-            f"against is {against!r:.60}, expected a word, 'prediction' or a Series of words by item_id"
-        )
     elif against == "prediction":
         ranking = model.ranking_words
         best = ranking.predict(items, top_k=2)["top_words"]
@@ -255,8 +250,7 @@ def influence_by_distance(
     """
     how = BootstrapSettings(level, resamples, seed).checked()
     starts = np.asarray(edges)
-    if starts.ndim != 1 or not len(starts) or not (np.diff(starts) > 0).all():
-        raise DataError(f"the edges are {edges!r:.80}, expected ascending numbers")
+    check_value("edges", edges, len(starts) > 0 and bool((np.diff(starts) > 0).all()), "ascending numbers")
     rows: list[tuple[Any, ...]] = []
     n_missing = 0
     for model, frame in by_name(parts, value).items():
@@ -292,16 +286,13 @@ def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
     """Return frames of influences by name, ``"influence"`` for a single one; DataError for anything else."""
     frames = dict(parts) if isinstance(parts, Mapping) else {"influence": parts}
     for name, frame in frames.items():
-        if not isinstance(frame, pd.DataFrame):
-            raise DataError(
-                f"{name!r:.60} is a {type(frame).__name__}, expected a frame",
-                remedy="make it with wb.influence(model, items)",
-            )
         required = ("item_id", "start", "end", "distance", "influence", *columns)
-        if missing := [column for column in required if column not in frame]:
+        got = list(frame.columns) if isinstance(frame, pd.DataFrame) else []
+        if not set(required).issubset(got):
             raise DataError(
-                f"the influences {name!r:.60} have no column {missing[0]!r:.60}",
-                remedy="make them with wb.influence(model, items, against=..., ranks=True)",
+                f"expected a DataFrame of influences with the columns {', '.join(required)}, got "
+                f"{', '.join(map(str, got)) or type(frame).__name__} ({name!r:.60})",
+                remedy="make it with wb.influence(model, items, against=..., ranks=True)",
             )
     return {str(name): frame for name, frame in frames.items()}
 
@@ -380,12 +371,13 @@ def attention_correlation(
     how = BootstrapSettings(level, resamples, seed).checked()
     [frame] = by_name(parts, value).values()
     groups = dict(list(frame.groupby("item_id", sort=False)))
+    if unknown := sorted({each.item_id for each in attention} - set(groups)):
+        raise DataError(
+            f"expected influences of the items of the attention, got none of {unknown[0]!r:.60}",
+            remedy="pass influences of the same items",
+        )
     taus = []
     for each in attention:
-        if each.item_id not in groups:
-            raise DataError(
-                f"there are no parts of {each.item_id!r:.60}", remedy="pass influences of the same items"
-            )
         of_item = groups[each.item_id]
         values = of_item[value].to_numpy(dtype=float, na_value=np.nan)
         weights = attention_to_parts(each, of_item, row)

@@ -15,7 +15,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_option
+from workbench.models.item_words import check_option, check_value
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words
@@ -236,10 +236,8 @@ class ProtocolRuns:
 
     def _ends(self, step: int) -> tuple[int, int]:
         last = len(self.path) - 1
-        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step <= last:
-            raise DataError(f"there is no step {step!r}", remedy=f"steps are 1 to {last}; 0 is all of them")
-        if not last:
-            raise DataError("there is one protocol, and no step", remedy="ask for two protocols or more")
+        expected = f"a step from 1 to {last}, or 0 for all of them; one protocol alone has no step"
+        check_value("step", step, last > 0 and step in range(last + 1), expected)
         return (int(step) - 1, int(step)) if step else (0, last)
 
     def _method(self) -> list[str]:
@@ -332,8 +330,11 @@ def protocols(
         check_items(each, "protocols")
     variants = _match_variants(several)
     check = _Check(model, tuple(variants), vocabulary is not None, examples is not None)
-    if protocols is not None and factors:
-        raise DataError("both protocols and factors are named", remedy="name either")
+    if protocols is not None and (factors or not protocols):
+        raise DataError(
+            f"expected protocols or factors, got {len(protocols)} protocols and {len(factors)} factors",
+            remedy='name either, such as unit="last-token"',
+        )
     if protocols is not None:
         wanted, path = list(dict.fromkeys(protocols)), _path(protocols, check)
         skipped: dict[ScoringProtocol, str] = {}
@@ -341,8 +342,6 @@ def protocols(
             check(protocol)
     else:
         wanted, path, skipped = _product(factors, check)
-    if not path:
-        raise DataError("there are no protocols", remedy='name one or more, such as unit="last-token"')
     wanted = list(dict.fromkeys([*path, *wanted]))
     runs: dict[ScoringProtocol, Run] = {}
     with sharing_words():
@@ -365,28 +364,30 @@ class _Check(NamedTuple):
     has_examples: bool
 
     def __call__(self, protocol: ScoringProtocol) -> None:
-        if protocol.variant not in self.variants:
-            remedy = f"pass items of it too; there are {', '.join(self.variants)}"
-            raise DataError(f"there are no items of the variant {protocol.variant!r}", remedy=remedy)
-        usual = ScoringProtocol(protocol.variant)
-        if not isinstance(self.model, CausalLM) and (changes := protocol.changes(usual)):
-            raise DataError(f"{self.model.name} has no choice of {changes[0]}", remedy="take a CausalLM")
-        if protocol.filter != "none":
-            if not self.has_vocabulary:
-                raise DataError(f"filter={protocol.filter!r} needs words", remedy="pass vocabulary=")
-            if protocol.unit != "whole-word" or protocol.space == "context":
-                problem = "words of a vocabulary are whole words, with the space before them"
-                raise DataError(problem, remedy='use filter="none", or unit="whole-word" and space="word"')
-        if protocol.shots and not self.has_examples:
-            raise DataError(f"shots={protocol.shots!r} needs examples", remedy="pass examples=")
+        if reason := self.reason(protocol):
+            raise DataError(reason, remedy="choose another value of the factor, or pass what it needs")
 
     def reason(self, protocol: ScoringProtocol) -> str:
         """Return why a protocol cannot be applied; empty if it can."""
-        try:
-            self(protocol)
-        except DataError as error:
-            return error.problem
-        return ""
+        changes = protocol.changes(ScoringProtocol(protocol.variant))
+        reasons = {
+            f"there are no items of the variant {protocol.variant!r}, only of {', '.join(self.variants)}": (
+                protocol.variant not in self.variants
+            ),
+            f"{self.model.name} has no choice of {', '.join(changes)}: it is not a CausalLM": (
+                bool(changes) and not isinstance(self.model, CausalLM)
+            ),
+            f"filter={protocol.filter!r} needs words (vocabulary=)": (
+                protocol.filter != "none" and not self.has_vocabulary
+            ),
+            "words of a vocabulary are whole words (unit), with the space before them (space)": (
+                protocol.filter != "none" and (protocol.unit != "whole-word" or protocol.space == "context")
+            ),
+            f"shots={protocol.shots!r} needs examples (examples=)": (
+                bool(protocol.shots) and not self.has_examples
+            ),
+        }
+        return next((reason for reason, applies in reasons.items() if applies), "")
 
 
 def _product(
@@ -397,10 +398,9 @@ def _product(
         name: list(dict.fromkeys([value] if isinstance(value, str | int) else value))
         for name, value in factors.items()
     }
-    if unknown := sorted(set(values) - set(FACTORS)):
-        raise DataError(f"there is no factor {unknown[0]!r}", remedy=f"factors are {', '.join(FACTORS)}")
-    if empty := [name for name, choices in values.items() if not choices]:
-        raise DataError(f"the factor {empty[0]!r} has no values", remedy="name one or more")
+    for name, choices in values.items():
+        check_option("the factor", name, FACTORS)
+        check_value(name, choices, bool(choices), "one value or more")
     every = [
         ScoringProtocol(**dict(zip(values, chosen, strict=True))) for chosen in product(*values.values())
     ]
@@ -471,8 +471,7 @@ def _match_variants(several: Sequence[Items]) -> dict[str, Items]:
             problem = f"the items are of the variants {', '.join(map(str, names)) or 'none'}"
             raise DataError(problem, remedy="pass one Items for each variant of the same texts")
         variants[names[0]] = items
-    if not variants:
-        raise DataError("there are no items", remedy="pass at least one")
+    check_value("items", several, bool(variants), "Items of one variant or more")
     answers = pd.DataFrame(
         {name: items.frame.set_index("item_id")["answer"] for name, items in variants.items()}
     )

@@ -10,9 +10,9 @@ import pandas as pd
 from workbench.items.changes import word_spans
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
+from workbench.models.item_words import check_value
 from workbench.probing import check_probable
 from workbench.runs.predictions import check_model
-from workbench.storage.errors import DataError
 
 COLUMNS = ("item_id", "position", "start", "end", "word", "surprisal", "word_end")
 _VALUES = ["surprisal", "word_end"]
@@ -81,8 +81,7 @@ def surprisal(
     """
     check_model(model, "surprisal")
     check_items(items, "surprisal")
-    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
-        raise DataError(f"top_k is {top_k!r:.60}, expected a number of words, 0 or more")
+    check_value("top_k", top_k, top_k >= 0, "a number of words, 0 or more")
     frame = _surprisal(model, items, top_k)
     if against is not None:
         other = _surprisal(against, items, top_k)[[*_VALUES, *_TOP][: None if top_k else len(_VALUES)]]
@@ -93,7 +92,7 @@ def surprisal(
 
 def _surprisal(model: Predictor, items: Items, top_k: int) -> pd.DataFrame:
     """Return the columns of one model."""
-    check_probable(model, items, "which surprisal is made of")
+    check_probable(model, "which surprisal is made of")
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(items), _ITEMS):
         batch = items[start : start + _ITEMS]

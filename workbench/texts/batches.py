@@ -195,22 +195,15 @@ def stream_sha256(corpus: str, words: Sequence[str], *, lower: bool) -> str:
 
 def _words(corpus: Corpus, vocabulary: int | Sequence[str]) -> list[str]:
     """Return the words that get ids."""
-    if isinstance(vocabulary, str):
-        raise DataError(
-            f"expected a vocabulary, got the string {vocabulary[:60]!r}", remedy="pass a list of words"
-        )
     if isinstance(vocabulary, int):
         words = corpus.vocabulary(max(0, vocabulary))
     else:
         words = [word for word in dict.fromkeys(vocabulary) if word not in RESERVED]
-    for word in words:
-        if not word or "\n" in word:
-            raise DataError(
-                f"expected words in the vocabulary, got {word[:60]!r}",
-                remedy="leave out words that are empty or hold the end of a line",
-            )
-    if not words:
-        raise DataError("there is no word in this vocabulary", remedy="pass words, or a number above 0")
+    if isinstance(vocabulary, str) or not words or any(not word or "\n" in word for word in words):
+        raise DataError(
+            f"expected a vocabulary, got {vocabulary!r:.80}",
+            remedy="pass a list of words, none empty or with the end of a line in it, or a number above 0",
+        )
     return words
 
 

@@ -24,7 +24,7 @@ from workbench.storage.files import read_parquet
 from workbench.texts.tokenise import Part, Tokeniser
 
 VERSION = 2
-"""Version of the files' format; those of the first have no roles, and are read."""
+"""Version of the files' format."""
 
 MANIFEST = "manifest.json"
 IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"

@@ -84,10 +84,8 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8) -> Overlap:
     DataError
         If there is no item, or no word in the texts.
     """
-    if n < 1:
-        raise DataError(f"expected n-grams of a word or more, got n={n}", remedy="pass n=1 or more")
-    if not len(items):
-        raise DataError("there is no item to look for", remedy="pass some items")
+    if n < 1 or not len(items):
+        raise DataError(f"expected n of 1 or more and items, got n={n} and {len(items)} items")
     words = ngram_hash.ItemWords(items)
     matches = _Matches(words, n)
     reader = ngram_hash.TextReader(words.numbers)

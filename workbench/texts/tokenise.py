@@ -107,30 +107,18 @@ def checked_texts(texts: Any, *, lines: bool = True) -> Iterator[Any]:
     """Yield the books of novels, and lines where they are allowed: all that takes novels in reads them here.
 
     `texts` are those of :meth:`workbench.texts.corpus.Corpus.of`; without `lines`, of books only
-    :class:`workbench.Book`. DataError at once if a string alone names no books; while reading, if something
-    is neither a book nor an allowed line, or an id occurs twice.
+    :class:`workbench.Book`. DataError if a string alone names no books, something is neither a book nor an
+    allowed line, or an id occurs twice.
     """
     if isinstance(texts, str):
-        try:
-            return _checked(books(texts), lines=False)
-        except DataError as error:
-            if not lines:
-                raise
-            raise DataError(
-                f"expected a file, folder, archive or data set of novels, got the string {texts[:60]!r}",
-                remedy="pass lines of text in a list; " + (error.remedy or "name a path that exists"),
-            ) from error
+        texts, lines = books(texts), False
     is_single = isinstance(texts, Path | bytes) or hasattr(texts, "book_id")
     is_single |= not isinstance(texts, Iterable)
     every = chain.from_iterable(
         books(text) if isinstance(text, Path) else [text] for text in ([texts] if is_single else texts)
     )
-    return _checked(every, lines=lines)
-
-
-def _checked(texts: Iterable[Any], *, lines: bool) -> Iterator[Any]:
     ids: set[str] = set()
-    for text in texts:
+    for text in every:
         if isinstance(text, str) and lines:
             yield text
             continue

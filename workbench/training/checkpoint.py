@@ -33,9 +33,6 @@ from workbench.storage.files import (
 from workbench.texts.batches import Batches
 from workbench.training.settings import TrainingSettings
 
-VERSION = 2
-"""Of the format of the files."""
-
 WEIGHTS, STATE, INFO = "weights.safetensors", "state.pt", "info.json"
 
 _NAME = re.compile(r"step-\d{8,}")
@@ -105,24 +102,17 @@ def newest(folder: Path) -> TrainingState | None:
 def read_checkpoint(path: Path) -> TrainingState | None:
     """Return the checkpoint in a folder, its tensors on the CPU, None if it is damaged.
 
-    DataError if it has another version, or cannot be read now.
+    DataError if it cannot be read now.
     """
     remedy = "try again; remove it only if it is damaged"
     with reading(path, "this checkpoint", remedy=remedy):  # which may be whole
         try:
             content = json.loads((path / INFO).read_bytes())
-            checksum, version = content.pop("sha256"), content["version"]
-            is_whole = version == VERSION and checksum == digest(json.dumps(content, sort_keys=True))
-            is_whole = is_whole and content["files"] == _checksums(path)
-        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            checksum = content.pop("sha256")
+            is_whole = checksum == digest(json.dumps(content, sort_keys=True))
+            is_whole = is_whole and content["files"] == _digests(path)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
-    if version != VERSION:
-        raise DataError(
-            f"expected a checkpoint of version {VERSION}, got {version}",
-            file=path,
-            remedy="continue with the version of this program that wrote it, or remove it",
-        )
-    with reading(path, "this checkpoint", remedy=remedy):
         return TrainingState(
             step=content["step"], identity=content["identity"], info=content["info"],
             weights=load_file(path / WEIGHTS), state=torch.load(path / STATE, weights_only=True),
@@ -142,12 +132,9 @@ def weights(network: nn.Module) -> dict[str, Tensor]:
 
 
 def set_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Copy weights into a network that is built alike; DataError if it is not."""
-    targets = weights(network)
-    if problem := difference(shapes(targets), shapes(tensors)):
-        raise DataError(f"these weights are of another network: {problem}", remedy="build it as it was")
+    """Copy weights into a network that is built alike."""
     with torch.no_grad():
-        for name, values in targets.items():
+        for name, values in weights(network).items():
             values.copy_(tensors[name])
 
 
@@ -215,13 +202,13 @@ def seed_generators(seed: int, device: torch.device) -> None:
 
 def _info(checkpoint: TrainingState, path: Path) -> bytes:
     content = {
-        "version": VERSION, "step": checkpoint.step, "identity": checkpoint.identity, "info": checkpoint.info,
-        "files": _checksums(path),
+        "step": checkpoint.step, "identity": checkpoint.identity, "info": checkpoint.info,
+        "files": _digests(path),
     }  # fmt: skip
     return json.dumps({**content, "sha256": digest(json.dumps(content, sort_keys=True))}, indent=1).encode()
 
 
-def _checksums(path: Path) -> dict[str, str]:
+def _digests(path: Path) -> dict[str, str]:
     """Return the SHA-256 of the files with tensors."""
     return {name: sha256(path / name) for name in (WEIGHTS, STATE)}
 

@@ -97,7 +97,7 @@ def train(
             batch = run.batch()  # the rows of this process, on its device
             loss, state = run.gradients(batch)  # means over all processes
             norm = nn.utils.clip_grad_norm_(run.optimiser.changed(), settings.clip or math.inf)
-            run.check(loss, norm)  # from the first that is not finite on, no step changes anything
+            run.detect_non_finite(loss, norm)  # from then on no step changes anything
             run.optimiser.step(settings.rate(run.step, run.share), skip=run.bad)
             run.finish_step(loss, state)  # and log, evaluate, save, stop, where that is due
     return run.training
@@ -133,8 +133,6 @@ class _Run:
         self.rows = slice(accelerator.process_index * rows, (accelerator.process_index + 1) * rows)
         self.micro_rows = min(settings.micro_rows or rows, rows)  # rows that are computed at a time
         self.trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
-        if not self.trained:
-            raise DataError("this network has no parameter to train", remedy="pass one with requires_grad")
         sparse = {id(module.weight) for module in network.modules() if getattr(module, "sparse", False)}
         self.sparse = {name for name, weight in self.trained.items() if id(weight) in sparse}
         self.optimiser = AdamW(self.trained, settings)
@@ -303,7 +301,7 @@ class _Run:
         set_random_state(self._before, self.device)
         self._note(f"out of memory: {self.micro_rows:,} rows at a time now, same gradient but for dropout")
 
-    def check(self, loss: Tensor, norm: Tensor) -> None:
+    def detect_non_finite(self, loss: Tensor, norm: Tensor) -> None:
         """Detect a loss or gradient that is not finite, without waiting for the device."""
         self.bad = torch.maximum(self.bad, (~(loss.isfinite() & norm.isfinite())).float())
         self._good += 1 - self.bad
@@ -412,11 +410,9 @@ class _Run:
         try:
             with torch.random.fork_rng(devices=self.gpus), torch.no_grad():
                 scores = self.interrupts.breakable(lambda: evaluation(self.network.eval()))
-        except Exception as error:
+        except Exception:
             if self.accelerator.num_processes == 1:
                 self._save()  # the evaluation may be wrong, the training is not
-            if should_reduce_batch_size(error):  # not by the rows of a batch
-                raise DataError(f"{self.device} is out of memory in an evaluation") from error
             raise
         finally:
             self.network.train()

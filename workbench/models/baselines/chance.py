@@ -20,7 +20,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, check_option, distinct
+from workbench.models.item_words import ReadContext, check_option, check_value, distinct
 from workbench.models.prediction_rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
@@ -89,13 +89,9 @@ class RandomWord(Predictor):
         check_option("choices", choices, get_args(Choices))
         check_option("unit", unit, ("types", "tokens"))
         check_option("unknown", unknown, UNKNOWN[:2])
-        if isinstance(vocabulary, str):
-            raise DataError("the vocabulary is one text, expected words", remedy="pass a list of words")
-        if annotations is not None and choices != "capitalised":
-            raise DataError("annotations are of use for capitalised words only")
         words = None if choices != "vocabulary" or vocabulary is None else tuple(vocabulary)
-        if words is not None and not len(words) == len(set(words)) > 0:
-            raise DataError("the vocabulary is empty or has a word twice")
+        valid = words is None or (not isinstance(vocabulary, str) and len(words) == len(set(words)) > 0)
+        check_value("vocabulary", vocabulary, valid, "a list of words, none of them twice")
         self.word_source, self.unit, self.unknown = choices, unit, unknown
         self.vocabulary = words
         self._known = frozenset(words or ())

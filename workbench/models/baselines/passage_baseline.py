@@ -23,6 +23,7 @@ from workbench.models.item_words import (
     Passage,
     ReadContext,
     check_option,
+    check_value,
     distinct,
     is_word,
     occurrences,
@@ -136,11 +137,8 @@ class MaximumFrequency(PassageBaseline):
         lower: bool = True,
     ) -> None:
         check_option("where", where, get_args(Where))
-        if (where == "corpus") != (corpus is not None):
-            problem = "needs a corpus" if corpus is None else "counts in the context, and takes no corpus"
-            raise DataError(
-                f"MaximumFrequency({where!r}) {problem}", remedy="pass corpus= with 'corpus' alone"
-            )
+        valid = (where == "corpus") == (corpus is not None)
+        check_value("corpus", corpus, valid, "a corpus with where='corpus', and only then")
         super().__init__(where=where, query=query, lower=lower)
         self.name = self.name.replace("where = ", "")
         rows = {"cbt": f"MAXIMUM FREQUENCY ({where.upper()})"}
@@ -343,8 +341,7 @@ class WordDistance(PassageBaseline):
         query: bool = False,
         lower: bool = True,
     ) -> None:
-        if isinstance(m, bool) or int(m) != m or m < 1:
-            raise DataError(f"m is {m!r}, expected a whole number from 1 on")
+        check_value("m", m, int(m) == m >= 1, "a whole number from 1 on")
         check_option("within", within, get_args(Within))
         self.m, self.within = int(m), within
         self.mention, self.punctuation = bool(mention), bool(punctuation)
@@ -422,13 +419,10 @@ def _counts(corpus: Any, *, lower: bool) -> tuple[dict[str, int], dict[str, Any]
         pairs = zip(corpus.words, np.asarray(corpus.counts).tolist(), strict=True)
         training = {"corpus": corpus.sha256}
     else:
-        raise DataError(
-            f"the corpus is a {type(corpus).__name__}",
-            remedy="pass a Corpus, or a mapping of words to counts",
-        )
+        pairs, training = (), {}
     counts: Counter[str] = Counter()
     for word, count in pairs:
         counts[word.lower() if lower else word] += int(count)
-    if not counts:
-        raise DataError("the corpus holds no word")
+    expected = "a Corpus, or a mapping of words to counts, with a word at least"
+    check_value("corpus", corpus, bool(counts), expected)
     return dict(counts), {**training, "n_tokens": sum(counts.values())}

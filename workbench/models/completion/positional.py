@@ -16,6 +16,7 @@ import pandas as pd
 from workbench.items.ablation import whole_variant
 from workbench.items.items import Items
 from workbench.models.base import Predictor
+from workbench.models.item_words import check_value
 from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
@@ -159,12 +160,9 @@ class Positional(Wrapper):
     ) -> None:
         by_position = {_NEXT: -1.0, _TWO_ON: 1.0} if weights is None else weights
         self.weights = {int(position): float(weight) for position, weight in by_position.items()}
-        if not self.weights or not 0 <= min(self.weights) <= max(self.weights) < ngram.order:
-            raise DataError(
-                f"the positions are {sorted(self.weights)}, expected some of 0 to {ngram.order - 1}, as "
-                f"a model of order {ngram.order} looks back {ngram.order - 1} words",
-                remedy="use other positions, or a model of higher order",
-            )
+        valid = bool(self.weights) and 0 <= min(self.weights) <= max(self.weights) < ngram.order
+        expected = f"positions from 0 to {ngram.order - 1}, the words that a model of this order looks back"
+        check_value("weights", weights, valid, expected)
         self.base, self.fitted = ngram, None if fitted is None else dict(fitted)
         self.name = f"{self.title}{', fitted' if self.fitted else ''} ({ngram.name})"
         self.systems = {"msrcc": self.system}  # type: ignore[misc]

@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, passages, word_tokens
+from workbench.models.item_words import ReadContext, check_value, passages, word_tokens
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
-from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.ngram_hash import BLOCK, NgramIndex, rolling_hashes, word_codes
@@ -76,10 +75,10 @@ class Simple4Gram(Predictor):
     ) -> None:
         self.corpus, self.minimum = corpus, minimum
         self.points = {int(n): float(value) for n, value in (POINTS if points is None else points).items()}
-        if not self.points or min(self.points) < 1 or minimum < 1:
-            raise DataError(
-                "the simple 4-gram needs n-grams of one word or more, with a minimum of 1 or more"
-            )
+        check_value(
+            "points", points, min(self.points, default=0) >= 1, "points of n-grams of one word or more"
+        )
+        check_value("minimum", minimum, minimum >= 1, "1 or more")
         self._place = {word: index for index, word in enumerate(corpus.words)}
 
     @property

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.items.items import Items
+from workbench.models.item_words import check_value
 from workbench.models.neural.network import (
     ContextStates,
     Copies,
@@ -67,12 +68,8 @@ class CachedNeural(NetworkPredictor, Wrapper):
     base: NetworkPredictor
 
     def __init__(self, base: NetworkPredictor, weight: float = 0.1, *, flatness: float = 0.3) -> None:
-        if not isinstance(base, NetworkPredictor):
-            raise DataError(f"expected a neural model, got {getattr(base, 'name', base)}")
-        if not 0 <= weight < 1:
-            raise DataError(f"the weight of the cache is {weight}, expected 0 <= weight < 1")
-        if not 0 <= flatness < np.inf:
-            raise DataError(f"the flatness is {flatness}, expected 0 or more")
+        check_value("weight", weight, 0 <= weight < 1, "0 <= weight < 1")
+        check_value("flatness", flatness, 0 <= flatness < np.inf, "0 or more")
         if base.copies:
             raise DataError(f"{base.name} copies from the passage by itself", remedy="use it without a cache")
         self.base, self.weight, self.flatness = base, float(weight), float(flatness)

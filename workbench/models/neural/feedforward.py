@@ -14,10 +14,10 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import check_value
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import NONE, States, WindowModule, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.storage.errors import DataError
 
 
 class FeedForwardModule(WindowModule):
@@ -40,8 +40,7 @@ class FeedForwardModule(WindowModule):
         softmax: str = "adaptive",
     ) -> None:
         super().__init__()
-        if order < 2:  # noqa: PLR2004 - one word predicts the next
-            raise DataError(f"order is {order}, expected 2 or more")
+        check_value("order", order, order > 1, "2 or more")
         embedded = embedded or width
         self.n_words, self.window, self.dropout, self.direct = len(counts), order - 1, dropout, direct
         self.width = width + direct * (order - 1) * embedded

@@ -232,8 +232,6 @@ def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
     """Read weights into a network that was built with the same sizes."""
     with reading(file, "these weights", remedy="fit it again"):
         tensors = load_file(file)
-        if any(name.startswith("output.tails.") for name in tensors):
-            raise ValueError("the model has the adaptive softmax of an earlier version")
         if _weights_digest(tensors) != expected:
             raise ValueError("the weights are not those that were written")
         network.load_state_dict(tensors)

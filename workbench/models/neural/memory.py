@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import check_value
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import NONE, AttentionWeights, States, WindowModule, class_ids, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.storage.errors import DataError
 
 QUERY = 0.1  # each unit of the first query (Sukhbaatar et al. 2015, section 5)
 _SPREAD = 0.05  # standard deviation of weights in the beginning (Sukhbaatar et al. 2015, section 5)
@@ -60,8 +60,8 @@ class MemoryModule(WindowModule):
         chunk: int = 64,
     ) -> None:
         super().__init__()
-        if memory < 1 or hops < 1:
-            raise DataError(f"memory is {memory} and hops {hops}, expected 1 or more of each")
+        check_value("memory", memory, memory >= 1, "1 or more")
+        check_value("hops", hops, hops >= 1, "1 or more")
         self.n_words, self.width, self.window = len(counts), width, memory
         self.hops, self.dropout, self.chunk = hops, dropout, chunk
         self.keys = nn.Embedding(self.n_words, width)  # A

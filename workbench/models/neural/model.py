@@ -13,7 +13,7 @@ from workbench.items.items import Items
 from workbench.models.item_words import check_option
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
-from workbench.models.neural.network import ItemEncoder, LanguageModule, check_reads, reads_suffix
+from workbench.models.neural.network import ItemEncoder, LanguageModule, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.wrapper import MEASURES, measured
 from workbench.runs import store
@@ -90,8 +90,9 @@ class Neural(TrainedNetwork, NetworkPredictor):
         self.lower = bool(self.info.get("lower", True))
         self.after, self.unknown, self.checked_for = bool(after), unknown, checked_for
         self.copies = bool(self.info.get("sizes", {}).get("pointer_heads"))
-        self.reads = check_reads(reads)
-        self.name = name or self._named(self.info) + reads_suffix(reads)
+        suffix = reads_suffix(reads)
+        self.reads = reads
+        self.name = name or self._named(self.info) + suffix
         self._network, self._wanted_device = network, device
 
     @classmethod
@@ -299,7 +300,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         for option in options:
             check_option("the option", option, self.options)
         check_option("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
-        reads = check_reads(options.get("reads", self.reads))
+        reads = options.get("reads", self.reads)
         name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
         if "name" in options:
             name = options["name"] or self._named(self.info) + reads_suffix(reads)
@@ -315,8 +316,6 @@ class Neural(TrainedNetwork, NetworkPredictor):
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         words = read_bytes(folder / VOCABULARY, "this vocabulary").decode().split("\n")
         counts = read_json(folder / COUNTS)
-        if cache.digest(*words) != config["vocabulary"]:
-            raise DataError("the vocabulary was changed", file=folder / VOCABULARY, remedy="fit it again")
         options = {name: config[name] for name in cls.options}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
         model._read_network(folder, config["weights"])

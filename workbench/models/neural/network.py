@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.item_words import passages, word_tokens
+from workbench.models.item_words import check_value, passages, word_tokens
 from workbench.models.neural.softmax import Hidden, Mixture, Softmax, Target
-from workbench.storage.errors import DataError
 
 NONE = -1  # no word: before the beginning of a text
 
@@ -316,17 +315,10 @@ def _top(
     return indices.gather(1, order), best.gather(1, order)
 
 
-def check_reads(reads: object) -> int | str | None:
-    """Return the context size before a blank; DataError if it is not valid."""
-    if reads is None or (isinstance(reads, str) and reads == SENTENCE):
-        return reads
-    if isinstance(reads, int) and not isinstance(reads, bool) and reads > 0:
-        return reads
-    raise DataError(f"reads is {reads!r}, expected a number of words, 'sentence', or None for all")
-
-
 def reads_suffix(reads: int | str | None) -> str:
-    """Return the suffix of a model's name for its context size."""
+    """Return the suffix of a model's name for its context size; DataError for one that is not valid."""
+    valid = reads in {None, SENTENCE} or (isinstance(reads, int) and reads > 0)
+    check_value("reads", reads, valid, "a number of words, 'sentence', or None for all")
     if isinstance(reads, int):
         return f", last {f'{reads:,} words' if reads > 1 else 'word'}"
     return "" if reads is None else f", {reads} alone"

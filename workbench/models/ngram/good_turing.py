@@ -84,17 +84,6 @@ class NGramCounts:
         return len(self.keys)
 
 
-def check_cutoffs(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
-    """Return cutoffs as a tuple, ones for None; `DataError` if they cannot be applied."""
-    least_counts = (1,) * order if cutoffs is None else tuple(int(least) for least in cutoffs)
-    if len(least_counts) != order or least_counts[0] != 1 or any(b < a for a, b in pairwise(least_counts)):
-        raise DataError(
-            f"the cutoffs {least_counts} are not {order} numbers that begin with 1 and never fall",
-            remedy=f"give one least count an order, such as {(1,) * (order - 1) + (2,)}",
-        )
-    return least_counts
-
-
 def count(
     corpus: Corpus,
     order: int,
@@ -130,10 +119,9 @@ def count(
     Raises
     ------
     DataError
-        If the corpus is empty or too large for 32-bit counts, the vocabulary has a word twice,
-        the cutoffs are not usable, or the folder has no room.
+        If the corpus is too large for 32-bit counts, or the folder has no room.
     """
-    least = check_cutoffs(cutoffs, order)
+    least = tuple(cutoffs or (1,) * order)
     stream = _Stream(corpus, vocabulary)
     seen = np.zeros(stream.n_words + 3, np.int64)
     for number in range(len(stream.blocks)):
@@ -174,13 +162,9 @@ class _Stream:
 
     def __init__(self, corpus: Corpus, vocabulary: Sequence[str]) -> None:
         self.ids, starts = corpus.ids, np.asarray(corpus.starts, np.int64)
-        if len(starts) < 2 or starts[-1] == 0:  # noqa: PLR2004 - a start and an end
-            raise DataError("the corpus has no words", remedy="give texts with at least one sentence")
         self.starts = starts
         index = {word: number for number, word in enumerate(vocabulary)}
         self.n_words = len(index)
-        if len(index) < len(vocabulary):
-            raise DataError("the vocabulary has a word twice", remedy="name each word once")
         self.number = np.array([index.get(word, self.n_words + 1) for word in corpus.words], np.uint32)
         begins = starts + 2 * np.arange(len(starts))
         self.size = int(begins[-1])

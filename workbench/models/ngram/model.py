@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import shutil
 from abc import abstractmethod
 from collections import Counter
@@ -16,10 +17,17 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.item_words import Passage, ReadContext, lefts, passages, word_tokens
+from workbench.models.item_words import (
+    Passage,
+    ReadContext,
+    check_option,
+    check_value,
+    lefts,
+    passages,
+    word_tokens,
+)
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
-from workbench.models.ngram.kenlm import check_pruning
 from workbench.models.prediction_rows import Ranked
 from workbench.models.wrapper import WEIGHTS, Wrapper
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
@@ -29,6 +37,7 @@ from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 
 LN10 = math.log(10)
+_MAX_COUNT = 2**32 - 1  # counts have 32 bits
 _KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
 
 
@@ -110,8 +119,7 @@ class NGram(PositionScorer):
         self.folder = Path(folder)
         self.info = estimating.read_info(self.folder)
         touch(self.folder)
-        if unknown not in UNKNOWN[1:]:
-            raise DataError(f"unknown is {unknown!r}, expected one of {', '.join(UNKNOWN[1:])}")
+        check_option("unknown", unknown, UNKNOWN[1:])
         self.after, self.unknown, self.checked_for = bool(after), unknown, checked_for
         with reading(self.folder, "this n-gram model", remedy="fit it again"):
             self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
@@ -173,19 +181,22 @@ class NGram(PositionScorer):
             If the texts are empty or hold the items held out, a program is missing or fails, or the
             disk is full. No partial model is left.
         """
-        if smoothing not in _KINDS:
-            raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(_KINDS)}")
-        if not isinstance(order, int) or order < 2:  # noqa: PLR2004 - the context is a word at least
-            raise DataError(f"an n-gram model has order 2 or more, a whole number, not {order!r}")
-        pruning = check_pruning(pruning, order)  # before the texts are read
+        check_option("smoothing", smoothing, tuple(_KINDS))
+        check_value("order", order, isinstance(order, int) and order > 1, "a whole number of 2 or more")
+        thresholds = [] if pruning is None else list(map(operator.index, pruning))
+        valid = len(thresholds) <= order and thresholds == sorted(thresholds)
+        valid = valid and thresholds[:1] in ([], [0]) and max(thresholds, default=0) < _MAX_COUNT
+        expected = f"0, then counts that never fall, up to {_MAX_COUNT - 1:,}, at most one for each order"
+        check_value("pruning", pruning, valid, expected)
         corpus = Corpus.of(texts, lower=lower, tokenised=tokenised)
         if corpus.lower != lower:
             raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
                             remedy=f"pass lower={corpus.lower}")  # fmt: skip
         checked_for = check_held_out(corpus, held_out)
         folder = estimating.find_or_estimate(
-            corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning, memory=memory,
-            temporary=temporary )  # fmt: skip
+            corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=thresholds,
+            memory=memory, temporary=temporary,
+        )  # fmt: skip
         model = cls(folder, checked_for=checked_for, **options)
         make_room()
         return model
@@ -369,10 +380,8 @@ class CachedNGram(Wrapper, PositionScorer):
     base: NGram
 
     def __init__(self, base: NGram, weight: float = 0.1, *, decay: float = 1.0) -> None:
-        if not 0 <= weight < 1:
-            raise DataError(f"the weight of the cache is {weight}, expected 0 <= weight < 1")
-        if not 0 < decay <= 1:
-            raise DataError(f"the decay is {decay}, expected 0 < decay <= 1")
+        check_value("weight", weight, 0 <= weight < 1, "0 <= weight < 1")
+        check_value("decay", decay, 0 < decay <= 1, "0 < decay <= 1")
         self.base, self.weight, self.decay = base, float(weight), float(decay)
         self.unknown, self.after = base.unknown, base.after
         self.name = f"{base.name}, cache {weight:g}" + (f", decay {decay:g}" if decay < 1 else "")

@@ -27,8 +27,6 @@ from requests.utils import get_environ_proxies
 from workbench.items.schema import Span
 from workbench.storage.errors import DataError, innermost, reading
 
-MAX_BYTES = 1 << 26
-"""Bytes of a response at most."""
 PAUSE = 0.5
 """Seconds before the second try; each further pause is twice as long, up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 60.0
@@ -37,7 +35,6 @@ _TEMPORARY = {408, 425, 429, *range(500, 600)}
 _CHUNK = 1 << 16
 _ROUNDING = 1e-4  # nats by which a sum of single-precision logarithms may be above 0
 _PARTIAL = re.compile("(\ufffd+)")
-_BYTES_PER_CHARACTER = 4
 _SHOWN = 200  # letters of a server's own message
 
 
@@ -66,7 +63,7 @@ class _Attempt(NamedTuple):
 
 
 class CompletionClient:
-    """Send requests to a completion server, within bounds of time, size and place.
+    """Send requests to a completion server, within bounds of time and place.
 
     Redirects are not followed. The key is read from the environment (`key_variable`) for each request, and
     never stored. Without `remote` texts are sent to this machine or a private network alone. `timeout` is the
@@ -76,9 +73,7 @@ class CompletionClient:
     def __init__(
         self, url: str, *, key_variable: str | None, remote: bool, timeout: float, retries: int
     ) -> None:
-        self.address = _address(url)
-        if not remote:
-            _check_local(self.address)
+        self.address = _address(url, remote=remote)
         self.key_variable, self.timeout, self.retries = key_variable, timeout, retries
         self._session = requests.Session()
         self._session.trust_env = False  # neither a proxy nor the password of a .netrc for a local server
@@ -148,7 +143,7 @@ class CompletionClient:
 
 
 def _read(response: requests.Response, deadline: float, timeout: float) -> _Attempt:
-    """Return the content of a response, within the bounds of size and time."""
+    """Return the content of a response, within the bound of time."""
     code = response.status_code
     if code // 100 == HTTPStatus.MULTIPLE_CHOICES // 100:
         host = urlsplit(response.headers.get("Location", "")).hostname
@@ -157,8 +152,6 @@ def _read(response: requests.Response, deadline: float, timeout: float) -> _Atte
     while block := response.raw.read1(_CHUNK):
         blocks.append(block)
         size += len(block)
-        if size > MAX_BYTES:
-            return _Attempt(b"", f"expected a response of at most {MAX_BYTES:,} bytes, got more")
         if time.monotonic() > deadline:
             return _Attempt(b"", f"no complete response within {timeout:g} seconds", temporary=True)
     body = b"".join(blocks)
@@ -173,22 +166,24 @@ def _read(response: requests.Response, deadline: float, timeout: float) -> _Atte
     return _Attempt(b"", f"it answers {code}: {message}", temporary, float(pause) if pause.isdecimal() else 0)
 
 
-def _address(url: str) -> str:
+def _address(url: str, *, remote: bool) -> str:
     """Return the address of the API in one form, which ends with ``/v1``; DataError for others.
 
-    An address with a password is refused, and the message does not repeat it.
+    An address with a password is refused, and the message does not repeat it. Without `remote` it is one of
+    this machine or of a private network.
     """
-    try:
-        parsed = urlsplit(url)
-        host, port = parsed.hostname, parsed.port
-    except (ValueError, AttributeError, TypeError):
-        parsed, host, port = urlsplit(""), None, None
-    if parsed.username is not None or parsed.password is not None:
-        problem = "expected the address of a server, got one with a name or password in it"
-        raise DataError(problem, remedy="put the key into an environment variable, and pass key_variable=")
-    if parsed.scheme not in {"http", "https"} or not host or parsed.query or parsed.fragment:
-        problem = "expected the http or https address of a server"
-        raise DataError(problem, remedy='pass one such as "http://localhost:8000"')
+    parsed = urlsplit(url)
+    host, port = parsed.hostname, parsed.port
+    has_more = parsed.query or parsed.fragment or parsed.username is not None or parsed.password is not None
+    if parsed.scheme not in {"http", "https"} or not host or has_more:
+        problem = "expected the http or https address of a server, without name, password and query"
+        remedy = 'pass one such as "http://localhost:8000"; key_variable= names the variable that holds a key'
+        raise DataError(problem, remedy=remedy)
+    if not remote and not all(map(is_local, _numbers(host))):
+        raise DataError(
+            f"expected a server on this machine or in a private network, got {host}",
+            remedy="pass remote=True if the texts of the items may be sent there",
+        )
     host = f"[{host}]" if ":" in host else host
     path = parsed.path.rstrip("/")
     path = path if path.endswith("/v1") else f"{path}/v1"
@@ -196,19 +191,10 @@ def _address(url: str) -> str:
     return f"{parsed.scheme}://{host}{'' if is_default else f':{port}'}{path}"
 
 
-def _check_local(address: str) -> None:
-    """Raise DataError if a server is neither on this machine nor in a private network."""
-    host = urlsplit(address).hostname or ""
-    try:
-        numbers = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
-    except (OSError, UnicodeError):
-        problem = f"the name of the server {address} is not known here"
-        raise DataError(problem, remedy="check the address") from None
-    if public := sorted(number for number in numbers if not is_local(number)):
-        raise DataError(
-            f"expected a server on this machine or in a private network, got {address} ({public[0]})",
-            remedy="pass remote=True if the texts of the items may be sent there",
-        )
+def _numbers(host: str) -> set[str]:
+    """Return the IP addresses of a server; DataError if its name is not known here."""
+    with reading(host, "the name of this server", remedy="check the address"):
+        return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
 
 
 def is_local(number: str) -> bool:
@@ -231,12 +217,10 @@ def read_echo(body: bytes, text: str, address: str, hidden: int | None = None) -
         table = choice.get("logprobs")
         if not isinstance(table, dict) or not table.get("token_logprobs"):
             got = "those of what it writes alone" if isinstance(table, dict) and table else "none"
-            problem = f"expected the log-probabilities of the prompt (echo, logprobs), got {got}"
-            raise DataError(problem, file=address, remedy=remedy)
+            raise ValueError(f"expected the log-probabilities of the prompt (echo, logprobs), got {got}")
         echoed = choice.get("text")
         if isinstance(echoed, str) and not echoed.startswith(text):
-            problem = f"expected the text that was sent, {text[:40]!r}, got {echoed[:40]!r}"
-            raise DataError(problem, file=address, remedy=remedy)
+            raise ValueError(f"expected the text that was sent, {text[:40]!r}, got {echoed[:40]!r}")
         tokens, log_probs, tops = (list(table[name]) for name in ("tokens", "token_logprobs", "top_logprobs"))
         if not len(tokens) == len(log_probs) == len(tops):
             lengths = f"{len(tokens)}, {len(log_probs)} and {len(tops)}"
@@ -249,8 +233,7 @@ def read_echo(body: bytes, text: str, address: str, hidden: int | None = None) -
             raise ValueError(f"expected the log-probabilities of {counted} tokens of the prompt, got {end}")
         bos = "added" if first or hidden else "unknown" if hidden is None else "none"
         if bos == "none" and log_probs[0] is not None:
-            problem = f"expected no log-probability of the first token of all, got {log_probs[0]}"
-            raise DataError(problem, file=address, remedy=remedy)
+            raise ValueError(f"expected no log-probability of the first token of all, got {log_probs[0]}")
         has_value = [index > 0 or log_probs[0] is not None for index in range(first, end)]
         pairs = zip(has_value, log_probs[first:end], tops[first:end], strict=True)
         values = [(_log_prob(p), max(map(_log_prob, top.values()))) if has else None for has, p, top in pairs]
@@ -267,9 +250,7 @@ def read_written(body: bytes, address: str) -> list[str]:
         rows = table.get("content")
         tokens = table.get("tokens") if rows is None else [row["token"] for row in rows]
         if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-            raise DataError(
-                "expected the tokens that it writes (logprobs), got none", file=address, remedy=remedy
-            )
+            raise ValueError("expected the tokens that it writes (logprobs), got none")
         return tokens
 
 
@@ -313,8 +294,6 @@ def _find_spans(tokens: Sequence[str], text: str, ends: Sequence[int]) -> tuple[
     """
     if not tokens or not all(isinstance(token, str) for token in tokens):
         raise ValueError("expected tokens that are text")
-    if len(tokens) > _BYTES_PER_CHARACTER * len(text) + 2:
-        raise ValueError(f"expected at most four tokens a character, got {len(tokens)} of {len(text)}")
     marked_first = not tokens[0] and text[:1].isascii()
     matches = []
     for end in ends:

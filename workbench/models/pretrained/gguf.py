@@ -123,7 +123,11 @@ def _read(link: Path, metadata: Mapping[str, Any], sizes: Mapping[str, int]) -> 
     causal: Any = transformers.AutoModelForCausalLM
     options: dict[str, Any] = {"gguf_file": link.name, "trust_remote_code": False}
     config = transformers.AutoConfig.from_pretrained(link.parent, **options)
-    _check_size(config, sizes)
+    with torch.device("meta"):
+        n = sum(weight.numel() for weight in causal.from_config(config).parameters())
+    n_held = sum(size for name, size in sizes.items() if not name.startswith(_COMPUTED))
+    if n < n_held:  # transformers leaves out those that it has no place for, in silence
+        raise ValueError(f"it holds {n_held:,} weights, but describes a model of {n:,}")
     tokenizer = _tokenizer(link, metadata, options)
     model, info = causal.from_pretrained(
         link.parent, config=config, dtype=torch.float32, output_loading_info=True,
@@ -175,10 +179,7 @@ def no_progress_bar(logging: Any) -> Iterator[None]:
 
 
 def _read_header(file: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the metadata of a file, and how many numbers each tensor has; ValueError if it ends too early.
-
-    It is read before any other code sees it, as some of that never ends on a count that is too large.
-    """
+    """Return the metadata of a file, and the size of each tensor; ValueError if it ends too early."""
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType  # noqa: PLC0415 - an extra
     from transformers.integrations.gguf import reader  # noqa: PLC0415 - heavy, an extra
 
@@ -193,27 +194,6 @@ def _read_header(file: Path) -> tuple[dict[str, Any], dict[str, int]]:
         if start + offset + sizes[name] // weights * size > len(blob):
             raise ValueError(f"it ends before the tensor {name!r:.80}")
     return metadata, sizes
-
-
-def _check_size(config: Any, sizes: Mapping[str, int]) -> None:
-    """Raise ValueError unless a configuration describes as many weights as the tensors of the file have.
-
-    transformers leaves out those that it has no place for, in silence.
-    """
-    import torch  # noqa: PLC0415 - heavy
-    import transformers  # noqa: PLC0415 - heavy, an extra
-
-    causal: Any = transformers.AutoModelForCausalLM
-    if config.num_hidden_layers > len(sizes):
-        raise ValueError(f"it has {len(sizes):,} tensors, but says {config.num_hidden_layers:,} layers")
-    with torch.device("meta"):
-        model = causal.from_config(config, attn_implementation="eager")
-    n = sum(weight.numel() for weight in model.parameters())
-    n_held = sum(size for name, size in sizes.items() if not name.startswith(_COMPUTED))
-    if n > 2 * n_held:  # else what is missing is named when the weights are read
-        raise ValueError(f"it is too small for the {n:,} weights that it describes")
-    if n < n_held:
-        raise ValueError(f"it holds {n_held:,} weights, but describes a model of {n:,}")
 
 
 def _tokenizer(link: Path, metadata: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

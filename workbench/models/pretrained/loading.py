@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -37,12 +37,19 @@ _OTHER_HEADS = re.compile(
     r"(^|\.)(pooler|seq_relationship|sop_classifier|mtp)\.|\.masked_bias$|\.attn\.bias$"
 )
 """Weights that a checkpoint may have beyond those of its language model: heads for other tasks, and masks."""
-_NAMES = (
-    ("*.safetensors.index.json", "weight_map"),
-    ("tokenizer_config.json", "fast_tokenizer_files"),
-    ("tokenizer_config.json", "gguf_file"),
+_INCOMPLETE = (
+    (
+        "adapter_config.json",
+        "this is an adapter, which changes the weights of another model",
+        "merge the two (`merge_and_unload` of peft), and save the model that this gives",
+    ),
+    (
+        "shard-*-model-*-of-*.safetensors",
+        "these are weights of a distributed checkpoint, of which some may be left out in silence",
+        "save the model without distributed_checkpoint=True, or pass its folder 'consolidated'",
+    ),
 )
-"""Files of a model that name others, and where in them."""
+"""Files of which transformers would load a part alone, what they are, and what to do."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+ -]*(/[A-Za-z0-9][\w.+-]*)?")
 _TEMPORARY = re.compile(r"(tmp\w*|temp|(checkpoint|output|model|result)s?(-\d+)?)(/.*)?", re.IGNORECASE)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "*.tiktoken", "spiece.model")
@@ -50,8 +57,8 @@ _TOLERANCES = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.05}
 """Nats by which log-probabilities of equal texts may differ in a batch, by precision."""
 PROBE = "One two three four"
 """Text by which a tokenizer is tested, and whether a model sees what comes after a position."""
-_CODE = ("_attn_implementation", "_experts_implementation", "fusion_config")
-"""Attributes of a configuration that choose code; transformers has a default for each."""
+_CODE = ("_attn_implementation", "_experts_implementation", "fusion_config", "transformers_weights")
+"""Attributes of a configuration that choose code or files; transformers has a default for each."""
 
 _PARAMETERS = {  # that causal and masked models share
     "model": """path_or_name : path or str
@@ -266,8 +273,6 @@ class PretrainedModel(Predictor):
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         source = read_json(folder / _SOURCE, "this saved model")
-        if unknown := sorted(set(source) - {"path_or_name", "revision", "vocabulary"}):
-            raise DataError(f"{unknown[0]!r} is not for a file to set", file=folder / _SOURCE)
         options = {name: config[name] for name in cls.options}
         model = cls(**source, **options, trust_remote_code=remote_code.get())
         if model.config["digest"] != config["digest"]:
@@ -307,24 +312,26 @@ def _load_checkpoint(
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
     with reading(source, f"this {variant} model", remedy=remedy), no_progress_bar(transformers.utils.logging):
         files = folder if isinstance(folder, Path) else _fetch_small_files(source, revision)
-        _check_files(files)
+        for pattern, problem, hint in _INCOMPLETE:
+            if file := next(files.glob(pattern), None):
+                raise DataError(problem, file=file, remedy=hint)
         config = transformers.AutoConfig.from_pretrained(source, **hub)
-        has_masks = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING  # such as BART
-        if getattr(config, "is_encoder_decoder", False) and not (variant == "masked" and has_masks):
-            raise DataError(
-                f"this is an encoder-decoder ({config.model_type}), expected a {variant} language model",
-                file=source,
-                remedy="take a decoder such as GPT-2 for CausalLM, an encoder such as BERT for MaskedLM",
-            )
-        _check_config(config, source, trust=trust_remote_code)
+        _remove_choices_of_code(config, source, trust=trust_remote_code)
         tokenizer = _load_tokenizer(source, **hub)
         model, info = getattr(transformers, _CLASSES[variant]).from_pretrained(
             source, config=config, dtype=dtype, device_map=device, use_safetensors=True,
             output_loading_info=True, attn_implementation="eager" if eager else None, **hub,
         )  # fmt: skip
-    _check_weights(info, variant, source)
-    if not getattr(tokenizer, "is_fast", False):
-        raise DataError("the tokenizer is not one of the fast ones of transformers", file=source)
+    missing = sorted(map(str, info["missing_keys"] or info["mismatched_keys"]))
+    unexpected = sorted(key for key in map(str, info["unexpected_keys"]) if not _OTHER_HEADS.search(key))
+    if missing or unexpected:
+        raise DataError(
+            f"the weights do not fit config.json: {len(missing):,} are missing or of another shape "
+            f"({', '.join(missing[:3]) or 'none'}), {len(unexpected):,} have no place "
+            f"({', '.join(unexpected[:3]) or 'none'})",
+            file=source,
+            remedy=f"take a checkpoint that was trained as a {variant} language model, with its config.json",
+        )
     label, digest = source, files.name
     if converted is not None:
         label, digest = converted.label, converted.digest
@@ -342,7 +349,7 @@ def _load_checkpoint(
 
 
 def _load_tokenizer(source: str, **options: Any) -> Any:
-    """Load the tokenizer of a model; DataError if it is missing.
+    """Load the tokenizer of a model; DataError if it is missing, or not one of the fast ones.
 
     For some kinds of model, transformers makes an empty tokenizer where the files are missing.
     """
@@ -351,7 +358,7 @@ def _load_tokenizer(source: str, **options: Any) -> Any:
     try:
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **options)
         tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
-        missing = len(tokenizer) <= len(set(tokenizer.all_special_ids))
+        missing = not tokenizer.is_fast or len(tokenizer) <= len(set(tokenizer.all_special_ids))
     except Exception:
         folder = Path(source)
         if not folder.is_dir() or any(path for pattern in _TOKENIZERS for path in folder.glob(pattern)):
@@ -359,7 +366,7 @@ def _load_tokenizer(source: str, **options: Any) -> Any:
         missing = True
     if missing:
         raise DataError(
-            f"the model has no tokenizer: expected one of {', '.join(_TOKENIZERS)}",
+            f"the model has no fast tokenizer: expected one of {', '.join(_TOKENIZERS)}",
             file=source,
             remedy="save the tokenizer that it was trained with into the folder: "
             f"AutoTokenizer.from_pretrained(...).save_pretrained({source!r})",
@@ -384,36 +391,31 @@ def _name_of(folder: Path) -> str:
 
 
 def _check_causal(checkpoint: Checkpoint, source: str) -> None:
-    """Raise DataError if the model attends to later positions.
+    """Raise DataError if the model attends to later positions, or was trained to (``prefix_lm``).
 
     Two texts differ in their last sub-token only. Log-probabilities that are not numbers are no difference.
     """
     import torch  # noqa: PLC0415 - heavy
 
-    if getattr(getattr(checkpoint.model.config, "attn_config", None), "prefix_lm", False):
-        raise DataError(
-            "the model was trained as a prefix language model (prefix_lm in config.json): in the prefix it "
-            "sees what comes after a position, but transformers runs it from left to right",
-            file=source,
-            remedy="take a model that was trained from left to right",
-        )
     ids = checkpoint.tokenizer(PROBE, add_special_tokens=False, verbose=False)["input_ids"][:4]
     special = {*checkpoint.tokenizer.all_special_ids, ids[-1]}
     ids = ids if len(ids) > 1 else ids * 2
     size = int(checkpoint.model.get_input_embeddings().weight.shape[0])
     other = next((token for token in range(size) if token not in special), None)
-    if other is None:
-        return
-    with torch.inference_mode():
-        inputs = checkpoint.input_ids([ids, [*ids[:-1], other]])
-        logits = checkpoint.model(input_ids=inputs, use_cache=False).logits[:, :-1].float()
-    first, second = logits.log_softmax(dim=-1)
-    difference = (first - second).abs()
-    difference = float(difference[difference.isfinite()].max()) if difference.isfinite().any() else 0.0
-    if difference > _TOLERANCES[str(checkpoint.model.dtype).removeprefix("torch.")]:
+    difference = 0.0
+    if other is not None:
+        with torch.inference_mode():
+            inputs = checkpoint.input_ids([ids, [*ids[:-1], other]])
+            logits = checkpoint.model(input_ids=inputs, use_cache=False).logits[:, :-1].float()
+        first, second = logits.log_softmax(dim=-1)
+        differences = (first - second).abs()
+        differences = differences[differences.isfinite()]
+        difference = float(differences.max()) if len(differences) else 0.0
+    has_prefix = getattr(getattr(checkpoint.model.config, "attn_config", None), "prefix_lm", False)
+    if has_prefix or difference > _TOLERANCES[str(checkpoint.model.dtype).removeprefix("torch.")]:
         raise DataError(
-            f"the model sees what comes after a position: a later sub-token changes a log-probability by "
-            f"{difference:.2g} nats, so it is not a causal language model",
+            "expected a causal language model, got one that sees what comes after a position (prefix_lm: "
+            f"{has_prefix}; a later sub-token changes a log-probability by {difference:.2g} nats)",
             file=source,
             remedy="use MaskedLM for BERT and its like, or a model that was trained from left to right; set "
             '"is_decoder": true in config.json only if this one was',
@@ -423,31 +425,29 @@ def _check_causal(checkpoint: Checkpoint, source: str) -> None:
 def _find_files(path_or_name: Path | str, variant: Variant) -> tuple[Path | str, Converted | None]:
     """Return the folder of a model or its name on the hub, and the converted model of a GGUF file."""
     path = Path(path_or_name)
-    if not path.exists():
-        if isinstance(path_or_name, Path) or path_or_name.startswith((".", "/", "~")):
-            raise DataError("there is no such folder", file=path)
-        source = find_model(path_or_name)
+    is_name = isinstance(path_or_name, str) and not path_or_name.startswith((".", "/", "~"))
+    if is_name and not path.exists():
+        source = find_model(str(path_or_name))
         if isinstance(source, str):
             return source, None
         path = source
     if path.is_dir():
         return path, None
-    if not is_gguf(path):
-        raise DataError(
-            "this is a file, but no GGUF file: expected the folder of a model",
-            file=path,
-            remedy=f"pass its folder, {str(path.resolve().parent)!r}, with config.json and tokenizer",
-        )
-    if variant != "causal":
-        raise DataError(f"a GGUF file is read as a causal model, not as a {variant} one", file=path)
-    converted = convert(path)
-    return converted.folder, converted
+    if variant == "causal" and is_gguf(path):
+        converted = convert(path)
+        return converted.folder, converted
+    raise DataError(
+        f"expected the folder of a model{' or a GGUF file' if variant == 'causal' else ''}, "
+        f"got {'another file' if path.exists() else 'a path where nothing is'}",
+        file=path,
+        remedy="pass the folder with config.json, the tokenizer and the weights, or a name on the hub",
+    )
 
 
 def _fetch_small_files(name: str, revision: str | None) -> Path:
-    """Fetch the files of a model on the hub that `_check_files` reads; return their folder in the cache.
+    """Fetch the configuration of a model on the hub, and what shows that more than its weights is needed.
 
-    The folder is named after the commit.
+    Return their folder in the cache, which is named after the commit.
     """
     from transformers.utils.hub import cached_file  # noqa: PLC0415 - heavy, an extra
 
@@ -462,54 +462,14 @@ def _fetch_small_files(name: str, revision: str | None) -> Path:
     return Path(config).parent
 
 
-def _check_files(folder: Path) -> None:
-    """Raise DataError if files of a model lead out of their folder, or belong to another model."""
-    real = folder.resolve()
-    folders = [real]
-    if real.parent.name == "snapshots":  # in the hub's cache, which keeps the content beside them
-        folders.append((real.parent.parent / "blobs").resolve())
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink() and not any(path.resolve().is_relative_to(parent) for parent in folders):
-            raise DataError(
-                "this link leads out of the model's folder",
-                file=path,
-                remedy="copy the file that it leads to into the folder",
-            )
-    for pattern, key in _NAMES:
-        for file in sorted(folder.glob(pattern)):
-            value = read_json(file, "this file of a model").get(key) or []
-            names = (
-                value.values() if isinstance(value, dict) else [value] if isinstance(value, str) else value
-            )
-            for name in sorted(set(names)):
-                _check_name(name, key, file)
-    if (adapter := folder / "adapter_config.json").exists():
-        problem = "this is an adapter, which changes the weights of another model"
-        remedy = "merge the two (`merge_and_unload` of peft), and save the model that this gives"
-        raise DataError(problem, file=adapter, remedy=remedy)
-    if shard := next(folder.glob("shard-*-model-*-of-*.safetensors"), None):
-        problem = "these are weights of a distributed checkpoint, of which some may be left out in silence"
-        remedy = "save the model without distributed_checkpoint=True, or pass its folder 'consolidated'"
-        raise DataError(problem, file=shard, remedy=remedy)
+def _remove_choices_of_code(config: Any, source: str, *, trust: bool) -> None:
+    """Remove the fields that choose code from a configuration; DataError for quantized weights.
 
-
-def _check_name(name: str, key: str, file: Path | str) -> None:
-    """Raise DataError unless a file that `key` names is one of the model's folder that its digest covers."""
-    if name != Path(name).name or not any(Path(name).match(pattern) for pattern in _FILES):
-        raise DataError(
-            f"{key} names {name!r:.80}, expected a file of this folder ({', '.join(_FILES)})",
-            file=file,
-            remedy="copy all files of the model into one folder, or download it again",
-        )
-
-
-def _check_config(config: Any, source: str, *, trust: bool) -> None:
-    """Remove the fields that choose code from a configuration; DataError if they are needed."""
+    How these are read is code that the configuration chooses.
+    """
     for name in _CODE:
         if hasattr(config, name):
             setattr(config, name, None)
-    if (weights := getattr(config, "transformers_weights", None)) is not None:
-        _check_name(weights, "transformers_weights", source)
     if (quantization := getattr(config, "quantization_config", None)) is not None and not trust:
         method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
         raise DataError(
@@ -519,24 +479,4 @@ def _check_config(config: Any, source: str, *, trust: bool) -> None:
         )
     for name in getattr(config, "sub_configs", {}):
         if (inner := getattr(config, name, None)) is not None:
-            _check_config(inner, source, trust=trust)
-
-
-def _check_weights(info: Mapping[str, Any], variant: Variant, source: str) -> None:
-    """Raise DataError unless the weights of a checkpoint fit its configuration."""
-    missing = sorted(map(str, info["missing_keys"] or info["mismatched_keys"]))
-    unexpected = sorted(key for key in map(str, info["unexpected_keys"]) if not _OTHER_HEADS.search(key))
-    if missing:
-        raise DataError(
-            f"the weights lack {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all): "
-            f"this is not a {variant} model with its head, or its config.json belongs to other weights",
-            file=source,
-            remedy=f"take a checkpoint that was trained as a {variant} language model, or download it again",
-        )
-    if unexpected:
-        raise DataError(
-            f"config.json has no place for the weights {', '.join(map(repr, unexpected[:3]))} "
-            f"({len(unexpected):,} in all): without them the model gives other numbers",
-            file=source,
-            remedy="take the config.json that belongs to the weights, or download the model again",
-        )
+            _remove_choices_of_code(inner, source, trust=trust)

@@ -18,7 +18,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
-from workbench.models.item_words import check_option
+from workbench.models.item_words import check_option, check_value
 from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, log_norm, padded
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
@@ -110,10 +110,8 @@ class MaskedLM(PretrainedModel):
         longest = _longest(self._checkpoint)
         self.length = min(length or longest, longest)
         self._room = self.length - len(self._lead) - len(self._tail)
-        if self._room <= 0:
-            raise DataError(
-                f"length is {length}, expected more than the {self.length - self._room} marks of the model"
-            )
+        n_marks = self.length - self._room
+        check_value("length", length, self._room > 0, f"more than the {n_marks} marks of the model")
         self._batcher = Batcher(batch_tokens or 2 * self._checkpoint.batch_tokens, rows=_ROWS)
         variant = "PLL" if within_word == "original" else "PLL-word-l2r"
         suffix = " of the candidate" if over == "candidate" else ""

@@ -20,7 +20,7 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import pad
-from workbench.models.item_words import ReadContext, check_option
+from workbench.models.item_words import ReadContext, check_option, check_value
 from workbench.models.prediction_rows import from_scores
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
@@ -168,8 +168,7 @@ class ServerModel(PromptedModel):
             ("timeout", timeout, 1e-3), ("retries", retries, 0), ("concurrency", concurrency, 1),
             ("tolerance", tolerance, 0),
         ):  # fmt: skip
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
-                raise DataError(f"{label} is {value!r}, expected a number, {least:g} or more")
+            check_value(label, value, least <= value < math.inf, f"a number, {least:g} or more")
         self._client = CompletionClient(
             url, key_variable=key_variable, remote=remote, timeout=timeout, retries=int(retries)
         )
@@ -354,10 +353,10 @@ class ServerModel(PromptedModel):
                 f"{likely:.2f} nats against {shuffled:.2f}, as at chance or one sub-token out of place",
             )
         for token in self._written(HEAD)[:1]:
-            self._check_written(HEAD, token)
+            self._test_written(HEAD, token)
         return echo.bos, self._known_digest(echo)
 
-    def _check_written(self, text: str, token: str) -> None:
+    def _test_written(self, text: str, token: str) -> None:
         """Refuse a server that generates a different sub-token than its most probable one."""
         echo = self._echo(text + token)
         start = echo.boundary(len(text))

@@ -112,9 +112,7 @@ class Subwords:
         self.adds_bos = bool(added)
         beginnings = {self.prefix, *added[:1]} - {None}
         self._marks = tuple(tokenizer.decode([each]) for each in sorted(beginnings))
-        if beginning == "mark" and self.prefix is None:
-            raise DataError("the tokenizer has no mark of the beginning", remedy='use beginning="tokenizer"')
-        mark = [self.prefix] if beginning == "mark" else []
+        mark = self._prefix() if beginning == "mark" else []
         self._first: Ids = [] if beginning == "nothing" else added or mark
 
     def whole_words(self) -> dict[str, int]:
@@ -165,9 +163,16 @@ class Subwords:
     def contexts(self, texts: Sequence[str]) -> list[Ids]:
         """Return the sub-tokens of the texts before words; an empty text has the prefix."""
         texts = [text if self.space == "context" and text.strip() else text.rstrip() for text in texts]
-        if self.prefix is None and not all(texts):
-            raise DataError("there is no text before the word, and the tokenizer has no mark for that")
-        return [ids if text else [self.prefix] for text, ids in zip(texts, self.encode(texts), strict=True)]
+        return [ids if text else self._prefix() for text, ids in zip(texts, self.encode(texts), strict=True)]
+
+    def _prefix(self) -> Ids:
+        """Return the mark of the beginning of a text; DataError if the tokenizer has none."""
+        if self.prefix is None:
+            raise DataError(
+                "the tokenizer has no mark of the beginning of a text",
+                remedy='use beginning="tokenizer", and items with text before the blank',
+            )
+        return [self.prefix]
 
     def pairs(self, rows: Sequence[Sequence[Continuation]]) -> list[tuple[Ids, Ids]]:
         """Return the sub-tokens of texts and of their continuations, for the rows in turn.
@@ -328,24 +333,24 @@ def read_vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:
     """
     if words is None:
         return None
+    source = words
     if isinstance(words, str):
-        raise DataError(
-            f"a string alone is neither words nor a path: {words[:60]!r}",
-            remedy="pass pathlib.Path(...), or a list of words",
-        )
-    if isinstance(words, Path):
+        words = []
+    elif isinstance(words, Path):
         words = _read_words(words)
     elif hasattr(words, "words") and not isinstance(words, Mapping):
         words = words.words
     words = list(words)
-    if strange := [word for word in words if not isinstance(word, str)]:
-        raise DataError(f"the vocabulary holds {strange[0]!r}, expected words")
-    if stop_words:
+    are_words = all(isinstance(word, str) for word in words)
+    if are_words and stop_words:
         apostrophes = str.maketrans("’", "'")  # noqa: RUF001 - a typographic one is meant
         words = [w for w in words if is_word(w) and w.lower().translate(apostrophes) not in STOP_WORDS]
     unique = dict.fromkeys(word for word in words if word and word not in MARKS)
-    if not unique:
-        raise DataError("the vocabulary has no words")
+    if not unique or not are_words:
+        raise DataError(
+            f"expected a vocabulary of words, got {source!r:.80}",
+            remedy="pass a list of words, a corpus, or pathlib.Path(...) of a file with a word per line",
+        )
     return tuple(unique)
 
 

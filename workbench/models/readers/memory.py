@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.item_words import check_option
+from workbench.models.item_words import check_option, check_value
 from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
 from workbench.models.neural.network import NONE, AttentionWeights, sizes_of
@@ -96,8 +96,7 @@ class SoftMemoryModule(ReaderModule):
 
     def __init__(self, n_ids: int, *, width: int, hops: int, time: float, tied: bool) -> None:
         super().__init__()
-        if hops < 1:
-            raise DataError(f"hops is {hops}, expected 1 or more")
+        check_value("hops", hops, hops >= 1, "1 or more")
         self.n_ids, self.width, self.hops, self.time, self.tied = n_ids, width, hops, time, tied
 
     def _make(self, *, positions: int = 1) -> None:
@@ -225,8 +224,7 @@ class WindowMemoryModule(SoftMemoryModule):
         check_option("targets", targets, TARGETS)
         if targets == "text" and (windows != "all" or not self_supervised):
             raise DataError("text has no candidates", remedy="pass windows='all', self_supervised=True")
-        if window < 1 or window % 2 == 0:
-            raise DataError(f"window is {window}, expected an odd number of words")
+        check_value("window", window, window > 0 and window % 2 == 1, "an odd number of words")
         width = _WIDTHS[self_supervised] if width is None else width
         super().__init__(n_ids, width=width, hops=hops, time=time, tied=tied)
         self.window = self.around = window
@@ -522,6 +520,27 @@ class SententialMemory(Reader):
         return {"cbt": "MEMNNS (SENTENTIAL MEMORY + PE)"} if sizes["positions"] else {}
 
 
+_BOTH = ("cbt", "cnnqa")
+_PUBLISHED: dict[tuple[Any, ...], tuple[tuple[str, ...], str]] = {
+    ("candidates", "candidates", False, True, True): (_BOTH, "MEMNNS (WINDOW MEMORY)"),
+    ("candidates", "candidates", True, True, True): (_BOTH, "MEMNNS (WINDOW MEMORY + SELF-SUP.)"),
+    ("all", "candidates", True, True, True): (("cbt",), "MEMNNS (ALL WINDOWS + SELF-SUP.)"),
+    ("all", "all", True, True, True): (("cbt",), "MEMNNS (ALL WINDOWS + ALL TARGETS + SELF-SUP.)"),
+    ("all", "text", True, True, True): (("cbt",), "MEMNNS (LM + SELF-SUP.)"),
+    ("candidates", "candidates", True, False, True): (("cnnqa",), "MEMNNS (WINDOW MEM. + SELF-SUP.) -TIME"),
+    ("candidates", "candidates", True, True, False): (
+        ("cnnqa",),
+        "MEMNNS (WINDOW MEM. + SELF-SUP.) -SOFT MEMORY WEIGHTING",
+    ),
+    ("candidates", "candidates", True, False, False): (
+        ("cnnqa",),
+        "MEMNNS (WINDOW MEM. + SELF-SUP.) -TIME -SOFT MEMORY WEIGHTING",
+    ),
+}
+"""Data sets and row of the paper's tables by windows, targets, and whether a model has self-supervision, time
+and soft weighting."""
+
+
 class WindowMemory(Reader):
     """A memory network with windows around the candidates' mentions as memories.
 
@@ -554,12 +573,6 @@ class WindowMemory(Reader):
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
-        terms = ["ALL WINDOWS" if sizes["windows"] == "all" else "WINDOW MEMORY"]
-        terms += ["ALL TARGETS"] * (sizes["targets"] == "all")
-        terms = ["LM"] if sizes["targets"] == "text" else terms
-        terms += ["SELF-SUP."] * sizes["self_supervised"]
-        without = " -TIME" * (not sizes["time"]) + " -SOFT MEMORY WEIGHTING" * (not sizes["soft_weighting"])
-        if without:  # appendix C
-            return {"cnnqa": f"MEMNNS ({' + '.join(terms)}){without}".replace("WINDOW MEMORY", "WINDOW MEM.")}
-        row = f"MEMNNS ({' + '.join(terms)})"
-        return {"cbt": row, "cnnqa": row}
+        switches = (bool(sizes[name]) for name in ("self_supervised", "time", "soft_weighting"))
+        datasets, row = _PUBLISHED.get((sizes["windows"], sizes["targets"], *switches), ((), ""))
+        return dict.fromkeys(datasets, row)
