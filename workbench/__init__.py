@@ -16,7 +16,6 @@ The examples of all functions use these names:
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Any
 
 import lazy_loader
@@ -33,9 +32,6 @@ def __getattr__(name: str) -> Any:
         from workbench.probing.protocols import OPEN_COMPARISON  # noqa: PLC0415 - slow; it knows no widgets
 
         OPEN_COMPARISON[:] = [_open_comparison]
-    if name == "materials":
-        name = "experiment_data"
-        warnings.warn("materials is called experiment_data; until 0.3", DeprecationWarning, stacklevel=2)
     return _import_name(name)
 
 

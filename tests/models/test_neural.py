@@ -227,12 +227,8 @@ def test_weights_are_read_when_they_are_needed_and_checked(tmp_path):
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     refused(lazy.log_prob, DEV)
-    for others in [
-        "output.tails.0.weight",
-        "another.weight",
-    ]:
-        save_file({others: torch.ones(3)}, file)
-        refused(lazy.log_prob, DEV)
+    save_file({"another.weight": torch.ones(3)}, file)
+    refused(lazy.log_prob, DEV)
     file.write_bytes(whole[:100])
     refused(lazy.log_prob, DEV)
     file.write_bytes(whole)

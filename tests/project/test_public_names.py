@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench import construction
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
@@ -29,13 +28,3 @@ NAME = re.compile(r"(?<![\w./-])wb\.([A-Za-z_]\w*)")
 def test_every_name_exists(path):
     names = set(NAME.findall(path.read_text(encoding="utf-8")))
     assert sorted(name for name in names if not hasattr(wb, name)) == []
-
-
-@pytest.mark.parametrize(
-    ("package", "before", "now"),
-    [(wb, "materials", "experiment_data"), (construction, "Candidates", "CandidatePassages")],
-)
-def test_a_name_that_goes_works_and_says_what_to_use(package, before, now):
-    with pytest.warns(DeprecationWarning, match=f"called {now}"):
-        assert getattr(package, before) is getattr(package, now)
-    assert before not in dir(package)

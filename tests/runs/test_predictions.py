@@ -1,11 +1,9 @@
-import json
 import math
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from braced_items import cloze, clozes
 from hypothesis import given, settings
@@ -16,12 +14,10 @@ from refused import refused
 from scipy.stats import rankdata
 
 from workbench.items.items import Items
-from workbench.models import WordDistance
 from workbench.models.base import FILE, Predictor, pad
 from workbench.models.prediction_rows import Ranked, from_ranking, from_scores
 from workbench.runs import predictions
 from workbench.runs import store as results
-from workbench.storage.checksums import sha256, write_checksums
 
 VOCABULARY = ["ash", "bay", "cat", "dog", "elm"]
 ITEMS = clozes("a {cat} ran", "the {dog}", "an {owl}", "some {}", dataset="lambada")
@@ -227,14 +223,6 @@ def test_what_is_no_saved_model(content, tmp_path):
     refused(Predictor.load, tmp_path)
 
 
-def test_a_model_that_was_saved_by_the_name_of_its_class_is_found(tmp_path):
-    about = {"class": "workbench.models.frequency:WordDistance", "config": WordDistance(3).config}
-    (tmp_path / FILE).write_text(json.dumps(about))
-    refused(WordDistance.load, tmp_path)
-    write_checksums(tmp_path)
-    assert WordDistance.load(tmp_path).config == WordDistance(3).config
-
-
 @given(st.lists(st.lists(st.floats(allow_nan=False), max_size=4), max_size=4))
 def test_pad(rows):
     padded = pad(rows)
@@ -344,20 +332,3 @@ def test_what_a_frame_has_is_kept_on_disk(no_data):
 def test_an_answer_is_no_likelier_than_its_sub_tokens_but_for_rounding():
     near = FRAME["log_prob"].to_numpy() - np.float64(1e-5)
     assert len(predictions.check_predictions(FRAME.assign(log_prob_uncorrected=near))) == 6
-
-
-@pytest.mark.usefixtures("no_data")
-def test_a_run_that_was_written_without_them_is_read():
-    """A table of before: without the columns."""
-    run = results.keep(items_of(FRAME), FRAME, name="before")
-    table = run.table.select([name for name in predictions.COLUMNS if name not in predictions.OPTIONAL])
-    pq.write_table(table, run.folder / results.TABLE)
-    info = run.info | {"file_sha256": sha256(run.folder / results.TABLE)}
-    (run.folder / results.INFO).write_text(json.dumps(info))
-    assert results.query("select prompt, attention from predictions")["prompt"].isna().tolist() == [True] * 6
-    results.keep(items_of(FRAME), FRAME.assign(model="after", prompt="{}"), name="after")
-    back = results.find_run("before")
-    assert_frame_equal(back.predictions, FRAME.assign(run="before"))
-    assert back.table.schema == predictions.SCHEMA
-    counts = results.query("select model, count(prompt) as n from predictions group by model")
-    assert dict(zip(counts["model"], counts["n"], strict=True)) == {"made": 0, "after": 6}

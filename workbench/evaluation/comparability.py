@@ -228,22 +228,9 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
 def other_candidates(a: pa.Array, b: pa.Array) -> bool:
     """Return whether one of the items has other candidates for one model than for another.
 
-    Both (n,) are what :meth:`ModelPredictions.candidates` gives: two digests are compared, else the numbers
-    of candidates. No item has others where neither model is known to have had any.
+    Both (n,) are digests as :meth:`ModelPredictions.candidates` gives them; null where they are not known.
     """
-    pairs = () if a.equals(b) else zip(a.to_pylist(), b.to_pylist(), strict=True)
-    return any(_differ(*pair) for pair in set(pairs))
-
-
-def _differ(a: str | None, b: str | None) -> bool:
-    if a is None or b is None or a == b:
-        return False
-    is_digest, is_open = (":" in a and ":" in b), (a[0] in "?0" and b[0] in "?0")
-    return is_digest or (not is_open and _number(a) != _number(b))
-
-
-def _number(candidates: str) -> str:
-    return candidates.partition(":")[0].removeprefix("?")
+    return bool(pc.any(pc.not_equal(a, b), min_count=0).as_py())
 
 
 def joint_candidates(candidates: pa.Array) -> str | None:
@@ -251,14 +238,7 @@ def joint_candidates(candidates: pa.Array) -> str | None:
 
     So `other_candidates` compares two models on the same items, in the same order, by one value of each.
     """
-    digests = candidates.to_pylist()
-    if None in digests or {*digests} == {"0"}:
-        return None if None in digests else "0"
-    numbers = f"n{digest(*map(_number, digests))}"
-    if all(each.startswith("?") for each in digests):
-        return f"?{numbers}"
-    is_digest = all(":" in each or each == "0" for each in digests)
-    return f"{numbers}:{digest(*digests)}" if is_digest else numbers
+    return None if candidates.null_count else digest(*candidates.to_pylist())
 
 
 def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
@@ -266,7 +246,7 @@ def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
     first, *others = candidates.values()
     if any(other_candidates(first, other) for other in others):
         each = {
-            label: {_number(value) for value in pc.unique(digests).to_pylist() if value}
+            label: {value.partition(":")[0] for value in pc.unique(digests).to_pylist() if value}
             for label, digests in candidates.items()
         }
         listed = _listed({label: " or ".join(sorted(numbers, key=int)) for label, numbers in each.items()})

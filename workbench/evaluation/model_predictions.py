@@ -163,18 +163,13 @@ class ModelPredictions:
     def candidates(self, rows: Rows) -> pa.Array:
         """Return what is known of the candidates of the items in the rows, for `other_candidates`.
 
-        That is the digest (see :func:`workbench.runs.predictions.candidate_digests`); in rows without one the
-        number of the candidates where the model scored them, else ``?`` and the number of words that it chose
-        from. Null where nothing is known, or the items have other words on purpose.
+        That is the digest (see :func:`workbench.runs.predictions.candidate_digests`). Null where nothing is
+        known, or the items have other words on purpose.
         """
         if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in self.values("variant", rows)):
             return pa.nulls(len(rows), pa.string())
-        table = self.table
-        if table["candidates_digest"].null_count and isinstance(self.data, pd.DataFrame):
-            names = ("candidates_digest", "candidate_scores", "n_choices")
-            table = pa.table([self._array(name) for name in names], names)
-            table = _with_counts(table, table)
-        return table["candidates_digest"].take(pa.array(rows)).cast(pa.string()).combine_chunks()
+        digests = self.table["candidates_digest"].take(pa.array(rows))
+        return digests.cast(pa.string()).combine_chunks()
 
     def cell(self, name: str, row: int) -> Any:
         """Return a single value: None where it is null, a list where there is one."""
@@ -262,10 +257,6 @@ def _read(
     if any(name not in frame.columns for name in (*_WORDS, *NEEDED) if name not in OPTIONAL):
         frame = _completed(frame, items)
         info = {**info, ANSWER_NOTES: frame.attrs.get(ANSWER_NOTES, ())}
-    elif items is not None and "n_choices" in frame:  # how many candidates the items had, where no digest is
-        offered = frame["item_id"].isin(items.frame["item_id"][items.frame["candidates"].notna()])
-        numbers = frame["n_choices"].astype("str").where(offered & frame["n_choices"].notna())
-        frame["candidates_digest"] = frame["candidates_digest"].fillna(numbers)
     run = None if isinstance(source, pd.DataFrame) else getattr(source, "run", None)
     return list(_split_frame(frame, run, info))
 
@@ -303,8 +294,6 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
     run, folder = str(source.run), getattr(source, "folder", None)
     stored = getattr(source, "stored", None)
     table = source.table if stored is None else stored.columns(_READ, encoded=True)
-    if table["candidates_digest"].null_count:
-        table = _with_counts(table, source.table if stored is None else stored.columns(["candidate_scores"]))
     _check_table(table)
     models = pc.unique(table["model"]).to_pylist()
     if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
@@ -317,14 +306,6 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
             _check_single(model, subset["item_id"].to_pandas())
         name = _named(model, pc.unique(subset["variant"]).to_pylist())
         yield ModelPredictions(name, run, _shared(subset, (model, run)), info, folder, stored)
-
-
-def _with_counts(table: pa.Table, scores: pa.Table) -> pa.Table:
-    """Return predictions with numbers in place of missing digests; see `ModelPredictions.candidates`."""
-    scored = pc.list_value_length(scores["candidate_scores"]).cast(pa.string())
-    choices = pc.binary_join_element_wise("?", table["n_choices"].cast(pa.string()), "")
-    digests = pc.coalesce(table["candidates_digest"].cast(pa.string()), scored, choices)
-    return table.set_column(table.column_names.index("candidates_digest"), "candidates_digest", digests)
 
 
 def _check_table(table: pa.Table) -> None:

@@ -55,7 +55,7 @@ MEASURED = (
 Group = tuple[Any, ...]
 """The values of the columns that a ranking is by."""
 
-_VERSION = 9  # of measures and tests that are kept: raised where results or labels change
+_VERSION = 10  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _USUAL = BootstrapSettings()

@@ -365,14 +365,6 @@ def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str]
     return table.replace_schema_metadata(None).cast(pa.schema(held))
 
 
-def completed(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
-    """Return an Arrow table with the columns `names` of `SCHEMA`; missing ones of `OPTIONAL` are null."""
-    for index, column in enumerate(field for field in SCHEMA if field.name in names):
-        if column.name not in table.column_names:
-            table = table.add_column(index, column, pa.nulls(len(table), column.type))
-    return table
-
-
 def from_table(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table of predictions as a frame, with the types of `check_predictions`.
 

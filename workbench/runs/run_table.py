@@ -103,7 +103,7 @@ class RunTable:
         return constants
 
     def columns(self, names: Sequence[str] | None = None, *, encoded: bool = False) -> pa.Table:
-        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none."""
+        """Return columns of `SCHEMA` (all by default), in its order."""
         with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
             return self._typed(names, ENCODED if encoded else ())
 
@@ -113,18 +113,14 @@ class RunTable:
             group, index = divmod(row, self._file.metadata.row_group(0).num_rows)
             key = group, tuple(names)
             if self._last is None or self._last[0] != key:
-                stored = [name for name in names if name in self._file.schema_arrow.names]
-                self._last = key, self._file.read_row_group(group, stored)
+                self._last = key, self._file.read_row_group(group, list(names))
             table = self._last[1]
-            return {
-                name: table[name][index].as_py() if name in table.column_names else None for name in names
-            }
+            return {name: table[name][index].as_py() for name in names}
 
     def _typed(self, names: Sequence[str] | None, encoded: Sequence[str]) -> pa.Table:
         """Read columns with the types of `SCHEMA`, or dictionaries of these."""
         wanted = predictions.COLUMNS if names is None else names
-        names_stored = self._file.schema_arrow.names
-        present = [name for name in predictions.COLUMNS if name in wanted and name in names_stored]
+        present = [name for name in predictions.COLUMNS if name in wanted]
         constants = self._constants
         read = [name for name in present if name not in constants] or present[:1]
         table = pq.read_table(
@@ -136,14 +132,7 @@ class RunTable:
             else _repeated(constants[name], len(table), predictions.SCHEMA.field(name).type, name in encoded)
             for name in present
         ]
-        table = predictions.cast(pa.Table.from_arrays(columns, present), wanted, encoded)
-        table = predictions.completed(table, wanted)
-        config = self.info.get("config")
-        if "detokenised" in wanted and isinstance(config, dict) and config.get("text") == "detokenised":
-            index = table.column_names.index("detokenised")  # an earlier version had no column
-            column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
-            return table.set_column(index, "detokenised", column)
-        return table
+        return predictions.cast(pa.Table.from_arrays(columns, present), wanted, encoded)
 
 
 def _repeated(value: Any, n: int, arrow_type: pa.DataType, encoded: bool) -> pa.Array:  # noqa: FBT001 - private

@@ -192,7 +192,7 @@ def predict(
     home = data_home() / "runs"
     with reading(home, "the store of runs"):
         if not (home / name).exists():
-            _adopt(name, info)
+            _copy_shipped(name, info)
         if (home / name).exists():
             run = _follow(find_run(name))
             with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
@@ -231,7 +231,7 @@ def predict(
     return run
 
 
-def _adopt(name: str, identity: Mapping[str, Any]) -> None:
+def _copy_shipped(name: str, identity: Mapping[str, Any]) -> None:
     """Copy a run that comes with the workbench into the store, if it has this name and is of this."""
     folder = resource("published", "runs", name)
     info = _info(folder) if folder.is_dir() else {}
@@ -412,15 +412,13 @@ def query(sql: str) -> pd.DataFrame:
     infos, home = _infos(), data_home() / "runs"
     with duckdb.connect() as base:
         base.register("runs", _listed(infos).frame)
-        base.register("nothing", predictions.SCHEMA.empty_table())  # has the columns that old runs lack
         try:
             if infos:
                 files = [glob.escape(str(home / info["run"] / TABLE)) for info in infos]
                 stored = base.from_parquet(files, filename=True, union_by_name=True)
-                stored.project(_NAMED).create_view("stored")
-                base.sql("from nothing union all by name from stored").create_view("predictions")
+                stored.project(_NAMED).create_view("predictions")
             else:
-                base.table("nothing").create_view("predictions")
+                base.register("predictions", predictions.SCHEMA.empty_table())
             answer = base.sql(sql)
             frame: pd.DataFrame | None = None if answer is None else answer.df()
         except duckdb.Error as error:

@@ -226,7 +226,7 @@ class _Run:
             self.state = tuple(values[self.rows].clone().to(self.device) for values in carried)
         self.micro_rows = min(self.micro_rows, checkpoint.info["micro_rows"])
         self._loss.fill_(checkpoint.info["pending"][0])
-        self._share_before, self.share = checkpoint.info.get("shares", (_FIRST, _FIRST))
+        self._share_before, self.share = checkpoint.info["shares"]
         self._begun -= checkpoint.info["seconds"]
 
     def batch(self) -> dict[str, Tensor]:

@@ -234,7 +234,6 @@ def read_history(path: Path | str) -> list[Question]:
 
 def _parse_entry(entry: Mapping[str, Any]) -> tuple[TypedQuestion, datetime]:
     """Return a question of a file and its time; TypeError or ValueError if it is not valid."""
-    entry = {"alpha": _EMPTY.alpha, "k": _EMPTY.k, **entry}  # older files have none
     state = TypedQuestion(**{name: entry[name] for name in TypedQuestion._fields})
     for name, value in state._asdict().items():
         if type(value) is not type(getattr(_EMPTY, name)):
