@@ -30,7 +30,7 @@ from workbench.datasets import sources
 from workbench.datasets.books import Book, BookIterator, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache, files, paths
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_parquet
 from workbench.storage.packages import library_versions
 from workbench.storage.progress import progress_bar
@@ -51,6 +51,10 @@ _COMPARED = TableLayout(
     (*map(TableColumn, Pair._fields[:2]), *(TableColumn(name, "share") for name in Pair._fields[2:])),
 )
 _LABELS = ("book_id", "title", "author", "year", "tokenised", "sha256")
+_COLUMNS = (
+    *_LABELS, "words", "chapters", "language", "confidence", "offensive", "reason", "similar_to", "jaccard",
+    "containment", "group", "duplicate_of", "split",
+)  # fmt: skip
 
 
 class Shelf:
@@ -88,11 +92,11 @@ class Shelf:
         self.folder = Path(folder)
         self.manifest = Manifest.load(self.folder)
         tables = []
-        for name in (_NOVELS, _PAIRS):
-            table = read_parquet(
-                self.folder / name, what="this table of novels", remedy="make the shelf again"
-            )
-            tables.append(table.to_pandas())
+        for name, columns in ((_NOVELS, _COLUMNS), (_PAIRS, Pair._fields)):
+            path, remedy = self.folder / name, "make the shelf again"
+            table = read_parquet(path, what="this table of novels", remedy=remedy)
+            with reading(path, "this table of novels", remedy=remedy):
+                tables.append(table.select(columns).to_pandas())
         self.frame, pairs = tables
         self.pairs = Table(pairs, _COMPARED)
         cache.touch(self.folder)
