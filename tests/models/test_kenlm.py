@@ -229,6 +229,7 @@ def test_how_far_a_program_is(log, fed, share, step):
 
 
 def test_a_bar_shows_the_step(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE")
     seen, fraction = tmp_path / "seen", tools.fraction
 
     def noticed(log, fed):
