@@ -164,7 +164,9 @@ def _add_training(commands: Any) -> None:
     )
     training.add_argument("model", metavar="MODEL", help="its registered name, such as lstm or ngram")
     for each in (streaming, training):
-        each.add_argument("--texts", type=Path, nargs="+", help="files, folders or archives of novels")
+        needed = each is streaming
+        paths = "files, folders or archives of novels"
+        each.add_argument("--texts", type=Path, nargs="+", required=needed, help=paths)
         each.add_argument("--vocabulary", type=int, help="number of words, the most frequent ones (60000)")
         each.add_argument("--out", type=Path, required=True, help="folder to write to")
     streaming.set_defaults(act=_stream)
@@ -291,6 +293,13 @@ def _show(arguments: argparse.Namespace) -> None:
         say(f"{item.item_id}\n{item.passage}\n= {item.answer}\n")
 
 
+def _required_items(arguments: argparse.Namespace) -> Any:
+    """Return the requested items."""
+    if (items := _items(arguments)) is None:
+        raise DataError("expected items, got none", remedy="name a --dataset or a file of --items")
+    return items
+
+
 def _items(arguments: argparse.Namespace) -> Any:
     """Return the requested items, or None."""
     from workbench.datasets import load
@@ -307,8 +316,6 @@ def _stream(arguments: argparse.Namespace) -> None:
     from workbench.texts.batches import EncodedText
     from workbench.texts.corpus import Corpus
 
-    if not arguments.texts:
-        raise DataError("expected texts, got none", remedy="name novels with --texts")
     ids = EncodedText.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
     say(ids.copy(arguments.out))
 
@@ -370,10 +377,9 @@ def _texts(arguments: argparse.Namespace) -> Any:
     """Return the training texts of a command, or None."""
     from workbench.texts.batches import EncodedText
 
-    if arguments.texts is not None and arguments.stream is not None:
-        raise DataError("expected --texts or a --stream, got both", remedy="name one of them")
-    if arguments.stream is not None and arguments.vocabulary is not None:
-        raise DataError("a stream has its own vocabulary", remedy="leave out --vocabulary")
+    if arguments.stream is not None and (arguments.texts, arguments.vocabulary) != (None, None):
+        remedy = "leave out --texts and --vocabulary, or --stream"
+        raise DataError("a stream has its own texts and vocabulary", remedy=remedy)
     return arguments.texts if arguments.stream is None else EncodedText.open(arguments.stream)
 
 
@@ -384,15 +390,11 @@ def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for text in arguments.settings:
         name, _, value = text.partition("=")
-        if name in _FLAGS and hasattr(arguments, name):
-            raise DataError(f"{name} is an option of the command", remedy=f"write --{name} {value}")
-        if name in {"texts", "folder", "development"} and arguments.act is _train:
-            raise DataError(f"{name} is not a setting", remedy="pass --texts, --out, or --dataset")
         settings[name] = _value(value)
     if family.fitted_on == "a model":
         below = next(iter(inspect.signature(family).parameters))
         if below not in settings:
-            raise DataError(f"{family.__name__} needs another model", remedy=f"pass {below}=FOLDER of it")
+            return settings
         several = settings[below] if isinstance(settings[below], list) else [settings[below]]
         loaded = [Predictor.load(str(folder)) for folder in several]
         settings[below] = loaded if isinstance(settings[below], list) else loaded[0]
@@ -430,18 +432,14 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.metrics import evaluate
     from workbench.models import registry
     from workbench.models.base import Predictor
+    from workbench.models.item_words import check_option
     from workbench.runs.store import predict
 
-    items = _items(arguments)
-    if items is None:
-        raise DataError("expected items to predict, got none", remedy="name a --dataset or a file of --items")
+    items = _required_items(arguments)
     named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.model_names()]
-    if arguments.settings and not named:
-        raise DataError("settings are for models that are given by name", remedy="train it with them")
     accepted = set().union(*(_setting_names(registry.model_class(name)) for name in named))
-    if unknown := [text for text in arguments.settings if text.partition("=")[0] not in accepted]:
-        remedy = f"there are {', '.join(sorted(accepted))}"
-        raise DataError(f"no model has the setting {unknown[0]}", remedy=remedy)
+    for text in arguments.settings:
+        check_option("the setting", text.partition("=")[0], sorted(accepted))
     runs = []
     for name in arguments.model:
         if name in named:
@@ -497,12 +495,11 @@ def _publish(arguments: argparse.Namespace) -> None:
     from workbench.widgets.publish.site import publish, standard_views
 
     runs = [run_of(name) for name in arguments.run]
-    items = _items(arguments)
-    if items is None and runs:
+    if runs and arguments.items is None and arguments.dataset is None:
         names = ("dataset", "split", "variant", "path")
         items = items_of(runs, **{name: getattr(arguments, name) for name in names})
-    if items is None:
-        raise DataError("expected items or runs, got none", remedy="name a --run, a --dataset or --items")
+    else:
+        items = _required_items(arguments)
     views = standard_views(items, runs, annotated=arguments.annotate)
     limits = {"max_items": arguments.max_items, "max_megabytes": arguments.max_megabytes}
     say(f"written to {publish(arguments.folder, views, title=arguments.title, runs=runs, **limits)}")
@@ -511,9 +508,7 @@ def _publish(arguments: argparse.Namespace) -> None:
 def _create_campaign(arguments: argparse.Namespace) -> None:
     from workbench.people import Campaign
 
-    items = _items(arguments)
-    if items is None:
-        raise DataError("expected items to judge, got none", remedy="name a --dataset or a file of --items")
+    items = _required_items(arguments)
     if arguments.n is not None:
         items = items.sample(arguments.n, seed=arguments.seed)
     say(Campaign.create(arguments.campaign, items, arguments.protocol, seed=arguments.seed))
@@ -522,10 +517,6 @@ def _create_campaign(arguments: argparse.Namespace) -> None:
 def _add_subjects(arguments: argparse.Namespace) -> None:
     from workbench.people import Campaign
 
-    if arguments.n < 1 or (arguments.name is not None and arguments.n > 1):
-        raise DataError(
-            f"expected one name or a number of people, got -n {arguments.n}", remedy="name one person"
-        )
     campaign = Campaign.open(arguments.campaign)
     for _ in range(arguments.n):
         subject = campaign.add_subject(arguments.name)

@@ -95,9 +95,6 @@ def attention_map(
     >>> chart = wb.charts.attention_map(items[0], model.attend(items[:1])[0])
     """
     check_option("scale", scale, tuple(_SCALES))
-    remedy = "pass items[0], model.attend(items)[0]"
-    theme.check_type(item, Item, "an item", remedy)
-    theme.check_type(attention, Attention, "the attention to an item", remedy)
     if attention.item_id != item.item_id:
         raise DataError(f"this is the attention of {attention.item_id!r:.80}, expected {item.item_id!r:.80}")
     marks = {"w": [attention.query] if attention.query else []}

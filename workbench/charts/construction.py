@@ -8,7 +8,6 @@ import altair as alt
 import pandas as pd
 
 from workbench.charts import theme
-from workbench.storage.errors import DataError
 
 _COLUMNS = ("step", "n_in", "n_out")
 _GREY, _BLUE = theme.PALETTE[6], theme.PALETTE[5]
@@ -31,8 +30,6 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
         went in), reasons.
     """
     theme.check_table(steps, _COLUMNS, "the funnel", "pass manifest.to_frame() or campaign.funnel()")
-    if not len(steps):
-        raise DataError("the funnel has no step", remedy="pass the funnel of a finished construction")
     rows = []
     for step_number, row in enumerate(steps.to_dict("records"), 1):
         n_in, n_out = int(row["n_in"]), int(row["n_out"])

@@ -136,15 +136,13 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
         if set(_PREDICTED) <= set(getattr(frame, "columns", ())):
             table = _word_rows(frame, top_k)
         else:
-            remedy = "pass what model.expected(items) gives, or predictions"
-            theme.check_table(frame, _NEEDED, "what is expected", remedy)
+            theme.check_table(frame, _NEEDED, "what is expected", "pass what model.expected(items) gives")
             table = frame.assign(
                 p=np.exp(frame["log_prob"].astype(float)), among=False, model=frame.get("model", "")
             )
         tables.append(table if name is None else table.assign(model=name))
-    if not tables or not any(map(len, tables)):
-        raise DataError("there is nothing to show", remedy="pass what model.expected(items) gives")
     data = pd.concat(tables, ignore_index=True)
+    theme.check_table(data, (), "what is expected", "pass what model.expected(items) gives, or predictions")
     if (data["p"] > 1 + _SLACK).any():
         raise DataError("a log-probability is above 0", remedy="pass natural logarithms of probabilities")
     twice = data.duplicated(["item_id", "model", "place"])
@@ -176,9 +174,6 @@ def _word_rows(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
         if row.get("score_type", "log_prob") != "log_prob":
             problem = f"the model {row.get('model')!r} gives scores, which are not probabilities"
             raise DataError(problem, remedy="choose a model whose score_type is log_prob")
-        if not words:
-            problem = f"the prediction for {row['item_id']} names no best words"
-            raise DataError(problem, remedy="predict with top_k=10")
         choices = _as_list(row.get("candidate_scores"))
         total = np.logaddexp.reduce(choices) if choices else 0.0
         rows += [
@@ -204,8 +199,8 @@ def _answers(
     table = {} if answers is None else answers
     if isinstance(table, Mapping):
         table = pd.DataFrame({"item_id": list(table), "answer": list(table.values())})
-    if "answer" not in table.columns:
-        raise DataError("the answers have no column 'answer'", remedy="pass predictions, or a mapping")
+    else:
+        theme.check_table(table, ("item_id", "answer"), "the answers", "pass predictions, or a mapping")
     is_single = alone and ("model" not in table or len(table["model"].unique()) == 1)  # all of that model
     for name, row in [*((name, row) for name, frame in frames for row in _answer_rows(frame)),
                        *((None, row) for row in _answer_rows(table))]:  # fmt: skip

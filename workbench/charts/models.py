@@ -58,9 +58,8 @@ def answers_among(runs: Any) -> pd.DataFrame:
             n, shares = len(ranks), np.searchsorted(ranks, points, side="right") / len(ranks)
             name = f"{dataset}/{split}"
             rows += [(model, name, int(k), float(s), n) for k, s in zip(points, shares, strict=True)]
-    if not rows:
-        raise DataError("no prediction has a rank", remedy="pass runs of models that rank a vocabulary")
     table = pd.DataFrame(rows, columns=["model", "set", "k", "share", "n"])
+    theme.check_table(table, (), "ranks of predictions", "pass runs of models that rank a vocabulary")
     table.attrs["unranked"] = list(dict.fromkeys(unranked))
     return table
 
@@ -169,8 +168,6 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
             ["dataset", "split"], sort=False
         )
     ]
-    if not rows:
-        raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
     return pd.DataFrame(rows, columns=["model", "unit", "set", *COLUMNS[2:]])
 
 
@@ -274,8 +271,6 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
     Columns are window (text), word_class (its name), accuracy (expected, a fraction), n (items), low, high
     (95 % interval, as of :func:`workbench.context_accuracy`).
     """
-    remedy = 'pass {window: runs}, as {5: run, "sentence": run}'
-    theme.check_type(runs, Mapping, "runs by the words of a window", remedy)
     rows: list[tuple[Any, ...]] = []
     for window, several in runs.items():
         frames = [source.frame for source in predictions_of(several)]
@@ -287,9 +282,9 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
                 of_class = classes.get_group(name)
                 values = expected_accuracy(of_class["p_correct"], of_class["book_id"])
                 rows.append((_label(window), text, *values))
-    if not rows:
-        raise DataError("there are no predictions with a class of the missing word")
-    return pd.DataFrame(rows, columns=["window", "word_class", *COLUMNS[3:]])
+    table = pd.DataFrame(rows, columns=["window", "word_class", *COLUMNS[3:]])
+    theme.check_table(table, (), "accuracy by window", "pass predictions with a class of the missing word")
+    return table
 
 
 def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
@@ -356,14 +351,11 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     >>> chart = wb.charts.context_needed({"3-gram": wb.people.unfold(items, ngram)})
     """
     frames = []
-    theme.check_type(curves, Mapping, "curves by name", 'pass {"people": campaign.unfolding()}')
     for name, frame in curves.items():
-        remedy = "pass what Campaign.unfolding() returns"
+        remedy = "pass what Campaign.unfolding() returns once an item is finished"
         theme.check_table(frame, _UNFOLDING, f"the curve of {name!r:.60}", remedy)
         frames.append(frame[list(_UNFOLDING)].assign(model=str(name)))
-    data = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*_UNFOLDING, "model"])
-    if not len(data):
-        raise DataError("there are no judgments to draw", remedy="finish an item first")
+    data = pd.concat(frames, ignore_index=True)
     column = "n_context_sentences"
     x = (column, label(column), range(int(data[column].max()) + 1))
     guessed = [alt.Tooltip("n_guessed:Q", format=",", title="guessed")]

@@ -15,10 +15,10 @@ from workbench.evaluation.model_predictions import labels, predictions_of
 from workbench.evaluation.significance import single_model
 from workbench.evaluation.slices import bins_of, joined
 from workbench.items.items import Items
+from workbench.models.item_words import check_option
 from workbench.probing.context_accuracy import with_intervals
 from workbench.render.labels import label
 from workbench.render.numbers import percent, points, span
-from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     from workbench.probing.protocols import ProtocolRuns
@@ -49,26 +49,19 @@ def accuracy_by_column(
         joined(source, [by], items, annotations).assign(model=model)
         for source, model in zip(sources, labels(sources, by_set=True), strict=True)
     ]
-    if not frames:
-        raise DataError("there are no predictions", remedy="pass runs, as wb.predict gives them")
     table = pd.concat(frames, ignore_index=True)
     table = table[table["correct"].notna()].reset_index(drop=True)
-    if by not in table.columns:
-        raise DataError(
-            f"there is no column {by!r} in the predictions, items or annotations",
-            remedy="pass items=items, annotations, as wb.annotate(items) gives, or a frame with item_id",
-        )
+    check_option("by", by, [*map(str, table.columns)])
     groups = bins_of(by, table[by], bins)
-    if not groups:
-        remedy = "choose a column of numbers, words or truths"
-        raise DataError(f"the column {by!r} holds lists", remedy=remedy)
     keys = ["model", "dataset", "split"]
     rows = [
         (model, f"{dataset}/{split}", group.label, set_rows["correct"].mean(), len(set_rows))
         for group in groups
         for (model, dataset, split), set_rows in table[group.mask].groupby(keys, sort=False)
     ]
-    return with_intervals(rows, ["model", "set", "group", "accuracy", "n"])
+    shares = with_intervals(rows, ["model", "set", "group", "accuracy", "n"])
+    theme.check_table(shares, (), f"accuracy by {by!r}", "choose a column of numbers, words or truths")
+    return shares
 
 
 def accuracy(
@@ -166,11 +159,8 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     pair = model_a.frame[columns].merge(model_b.frame[["item_id", "log_prob", "correct"]], on="item_id")
     finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
     data = pair.loc[finite].rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
-    if not len(data):
-        raise DataError(
-            "no item has a finite log-probability of both models",
-            remedy="pass runs over the same items, of models whose score_type is log_prob",
-        )
+    remedy = "pass runs over the same items, of models whose score_type is log_prob"
+    theme.check_table(data, (), "finite log-probabilities of both models", remedy)
     first, second = data["correct_x"].astype(bool), data["correct_y"].astype(bool)
     cases = [first & second, first & ~second, second & ~first]
     data = data.assign(outcome=np.select(cases, _OUTCOMES[:3], _OUTCOMES[3]))

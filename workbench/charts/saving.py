@@ -19,6 +19,7 @@ from markupsafe import escape
 
 from workbench.charts import theme
 from workbench.charts.chart_tables import first_title, tables_html
+from workbench.models.item_words import check_option
 from workbench.storage.errors import DataError
 from workbench.storage.files import write_atomic
 
@@ -114,15 +115,13 @@ def save(
     >>> wb.save(chart, f"{mkdtemp()}/figure.png", width="8.5cm", dpi=300, font_size=8).suffix
     '.png'
     """
-    theme.check_type(chart, alt.TopLevelMixin, "a chart", "pass the chart first, then the path")
+    if not isinstance(chart, alt.TopLevelMixin):
+        remedy = "pass the chart first, then the path"
+        raise DataError(f"expected a chart, got {type(chart).__name__}", remedy=remedy)
     target = Path(path)
     ending = target.suffix.lower()
-    if ending not in _ENDINGS:
-        problem = f"a chart cannot be written with the ending {ending or 'of no kind'!r}"
-        raise DataError(problem, file=target, remedy=f"use one of {' '.join(_ENDINGS)}")
+    check_option("the ending of the path", ending, _ENDINGS)
     inches = None if width is None else _inches(width)
-    if ending == ".json" and inches is not None:
-        raise DataError("a specification has no width on paper", file=target, remedy="leave width out")
     spec = _with_fonts(theme.coloured(chart.to_dict(), dark=dark), font)
     if font_size is not None:
         spec = _with_text_of(spec, font_size, inches)
@@ -201,10 +200,8 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VERSION))
-    matched = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
-    if matched is None:
-        raise DataError("the chart has no size")
-    return float(matched[1]), float(matched[2])
+    width, height = re.findall(r'width="([\d.]+)" height="([\d.]+)"', svg)[0]
+    return float(width), float(height)
 
 
 # -- text

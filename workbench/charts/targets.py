@@ -17,6 +17,7 @@ from workbench.analysis import statistics
 from workbench.analysis.statistics import Sets
 from workbench.charts import theme
 from workbench.datasets import published
+from workbench.models.item_words import check_option
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 
@@ -249,15 +250,16 @@ def figure_2(
     """
     by_role = {"LAMBADA": lambada, "input": input, "sentence only": sentence}
     sets = {role: frame for role, frame in by_role.items() if frame is not None}
-    if not sets:
-        raise DataError("no set is given", remedy="pass lambada=wb.annotate(wb.load('lambada', 'dev'))")
     if names is None:
         names = []
         for role, frame in sets.items():
             name = _set_name(frame, role)
             names.append(role if name in names else name)
-    if isinstance(names, str) or len(set(names)) != len(sets) or len(names) != len(sets):
-        raise DataError(f"names is {names!r:.80}, expected {len(sets)} names, one for each set")
+    if not sets or isinstance(names, str) or len(set(names)) != len(sets) or len(names) != len(sets):
+        raise DataError(
+            f"expected one set or more with a name each, got {len(sets)} sets with the names {names!r:.80}",
+            remedy='pass lambada=wb.annotate(wb.load("lambada", "dev"))',
+        )
     frames = dict(zip(names, sets.values(), strict=True))
     main = [name for name, role in zip(names, sets, strict=True) if role != "sentence only"]
     beside = _matched({name: frames[name] for name in main}, paper)
@@ -498,8 +500,7 @@ def lengths(
     --------
     >>> chart = wb.charts.lengths(annotations, column="n_context_sentences")
     """
-    if column not in _LENGTHS:
-        raise DataError(f"there are no lengths {column!r}", remedy=f"use {' or '.join(_LENGTHS)}")
+    check_option("column", column, tuple(_LENGTHS))
     frames = statistics.named_sets(sets)
     unit, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)

@@ -151,8 +151,6 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     >>> bars = wb.charts.in_context(annotations), wb.charts.target_classes(annotations)
     >>> chart = wb.charts.side_by_side(*bars)
     """
-    for chart in charts or [None]:
-        check_type(chart, alt.TopLevelMixin, "charts", "pass what functions of wb.charts return")
     bare = [chart.copy(deep=False) for chart in charts]
     for chart in bare:
         chart.config, chart.usermeta = alt.Undefined, alt.Undefined
@@ -168,17 +166,16 @@ def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.Titl
 
 
 def check_table(table: Any, columns: Sequence[str], description: str, remedy: str) -> None:
-    """Raise DataError unless a table is a frame with these columns."""
+    """Raise DataError unless a table is a frame with these columns and at least one row."""
     if not isinstance(table, pd.DataFrame):
-        raise DataError(f"{description} is not a DataFrame, but {type(table).__name__}", remedy=remedy)
-    if missing := [name for name in columns if name not in table.columns]:
-        raise DataError(f"{description} has no column {', '.join(map(repr, missing))}", remedy=remedy)
-
-
-def check_type(value: Any, expected: type, description: str, remedy: str) -> None:
-    """Raise DataError unless a value is of a type, which the description has in words."""
-    if not isinstance(value, expected):
-        raise DataError(f"expected {description}, got {type(value).__name__}", remedy=remedy)
+        problem = f"a {type(table).__name__}"
+    elif missing := [name for name in columns if name not in table.columns]:
+        problem = f"no column {', '.join(map(repr, missing))}"
+    elif not len(table):
+        problem = "no row"
+    else:
+        return
+    raise DataError(f"{description}: expected a DataFrame with rows, got {problem}", remedy=remedy)
 
 
 def share_axis(data: pd.DataFrame, title: str) -> dict[str, Any]:

@@ -50,11 +50,12 @@ class BootstrapSettings(NamedTuple):
 
     def checked(self) -> BootstrapSettings:
         """Return the same; DataError if the level or the number of replicates makes no sense."""
-        if not 0 < self.level < 1:
-            raise DataError(f"the confidence level {self.level} is not between 0 and 1", remedy="use 0.95")
-        if int(self.resamples) != self.resamples or self.resamples < 1:
+        is_whole = int(self.resamples) == self.resamples
+        if not (0 < self.level < 1 and is_whole and self.resamples >= 1):
             raise DataError(
-                f"expected a positive number of resamples, got {self.resamples}", remedy="use 2000"
+                "expected a confidence level between 0 and 1 and a positive number of resamples, "
+                f"got {self.level} and {self.resamples}",
+                remedy="use level=0.95, resamples=2000",
             )
         return self
 

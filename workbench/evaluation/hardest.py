@@ -13,6 +13,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.model_predictions import as_list, items_of
 from workbench.items.items import Items, check_items
 from workbench.items.schema import BLANK
+from workbench.models.item_words import check_option
 from workbench.render.numbers import fixed
 from workbench.render.tables import html_table
 from workbench.storage.errors import DataError
@@ -112,8 +113,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     5
     """
     check_items(items, "hardest", optional=True)
-    if by not in get_args(By):
-        raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
+    check_option("by", by, get_args(By))
     if n is not None and n < 1:
         raise DataError(f"expected a positive number of items, got n={n}", remedy="omit n for all of them")
     runs = as_list(runs)

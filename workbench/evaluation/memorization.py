@@ -78,11 +78,6 @@ def memorization(runs: Any, items: Items, *, originals: Any = None, level: float
     for k, model in enumerate(models):
         words = model.frame.set_index("item_id")["prediction"].str.casefold()
         words = words[words.index.isin(old.index)]
-        if not len(words):
-            raise DataError(
-                f"{model.model} has no prediction of an item whose answer was replaced",
-                remedy="pass predictions of these items",
-            )
         if before is not None:
             right = before[k].frame.set_index("item_id")["correct"]
             words = words[right.reindex(words.index).fillna(value=False).to_numpy(dtype=bool)]

@@ -21,15 +21,12 @@ import pyarrow.compute as pc
 from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.items.items import Items
 from workbench.runs.predictions import (
-    CHECKED,
     FROM_ANSWERS,
     OPTIONAL,
     SCHEMA,
-    check_log_probs,
     check_values,
     from_answers,
     from_table,
-    text_array,
     typed_predictions,
 )
 from workbench.runs.run_table import LONG, RunTable, item_columns
@@ -215,8 +212,7 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     none of these, a column is missing or of another type, or a value is not as
     :func:`workbench.runs.predictions.check_predictions` demands it.
     """
-    item_ids = None if items is None else text_array(items.frame["item_id"])
-    read = partial(_read, items=items, item_ids=item_ids, pool=pool)
+    read = partial(_read, items=items, pool=pool)
     with ThreadPoolExecutor() as threads:
         return [model for models in threads.map(read, as_list(runs)) for model in models]
 
@@ -235,9 +231,7 @@ def filled_column(name: str, column: pa.Array, models: Sequence[ModelPredictions
     return column
 
 
-def _read(
-    source: Any, items: Items | None = None, item_ids: pa.Array | None = None, *, pool: bool = False
-) -> list[ModelPredictions]:
+def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
     if isinstance(pooled := getattr(source, "pooled", None), ModelPredictions):
         return [pooled] if pool else list(source.replicated)
     if isinstance(source, str):
@@ -245,9 +239,8 @@ def _read(
 
         source = find_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
-    is_stored = isinstance(getattr(source, "stored", None), RunTable)
-    if is_stored or isinstance(getattr(source, "table", None), pa.Table):
-        return list(_split_run(source, info, item_ids))
+    if isinstance(stored := getattr(source, "stored", None), RunTable):
+        return list(_split_run(source, stored, info))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
         remedy = "pass a run, a frame of predictions, the name of a run, or a list of these"
@@ -289,30 +282,19 @@ def list_answer_notes(models: Iterable[ModelPredictions]) -> list[str]:
     return list(dict.fromkeys(note for model in models for note in model.info.get(ANSWER_NOTES, ())))
 
 
-def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) -> Iterator[ModelPredictions]:
-    """Split a run by model; the folder has the name of the run. Ids of items are unique."""
-    run, folder = str(source.run), getattr(source, "folder", None)
-    stored = getattr(source, "stored", None)
-    table = source.table if stored is None else stored.columns(_READ, encoded=True)
-    _check_table(table)
+def _split_run(source: Run, stored: RunTable, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
+    """Split a stored run by model; its values were checked when it was stored."""
+    table = stored.columns(_READ, encoded=True)
     models = pc.unique(table["model"]).to_pylist()
-    if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
-        table, stored = stored.columns(), None
+    if len(models) > 1:  # the rows of one model are not those of the file
+        table = stored.columns()
     for model in models:
         subset = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
         subset = subset.combine_chunks()
-        are_all = item_ids is not None and subset["item_id"].combine_chunks().equals(item_ids)
-        if not are_all and pc.count_distinct(subset["item_id"]).as_py() < len(subset):
-            _check_single(model, subset["item_id"].to_pandas())
         name = _named(model, pc.unique(subset["variant"]).to_pylist())
-        yield ModelPredictions(name, run, _shared(subset, (model, run)), info, folder, stored)
-
-
-def _check_table(table: pa.Table) -> None:
-    """Check log-probabilities as `check_log_probs`; make a frame only if one is null or not finite."""
-    log_prob = table["log_prob"]
-    if log_prob.null_count or not pc.all(pc.is_finite(log_prob), min_count=0).as_py():
-        check_log_probs(from_table(table.select(list(CHECKED))))
+        shared = _shared(subset, (model, source.run))
+        lazy = stored if len(models) == 1 else None
+        yield ModelPredictions(name, source.run, shared, info, source.folder, lazy)
 
 
 def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
@@ -489,12 +471,6 @@ def _short(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
-    if (twice := item_ids.duplicated()).any():
-        problem = f"the model {model!r} has two predictions for the item {item_ids[twice].iloc[0]!r}"
-        raise DataError(problem, remedy="give each set of predictions a run or model name of its own")
-
-
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     """Sort by item, so that draws by a seed are independent of the order of the rows."""
     ids = pa.array(frame["item_id"], pa.large_string(), from_pandas=True)
@@ -543,23 +519,15 @@ def items_of(
         forms = list(dict.fromkeys(split_variant(form)[0] for form in forms))
         for key in {(dataset or a, split or b) for a in sets for b in splits}:
             named.setdefault(key, Counter())[tuple(forms)] += 1
-    if len(named) > 1:
+    if unnamed and len(named) != 1:
+        names = ", ".join(" ".join(key) for key in named) or "none"
         raise DataError(
-            f"the predictions are about several sets: {', '.join(' '.join(key) for key in named)}",
+            f"expected predictions of one data set and split, got {names}",
             remedy="compare predictions of the same data set and split, and say which items",
         )
-    if not named and (dataset is None or split is None):
-        raise DataError("there are no predictions", remedy="pass runs that have some")
     (dataset, split), counts = next(iter(named.items()), ((dataset, split), Counter()))
     variants = (variant,) if variant is not None else counts.most_common(1)[0][0]
-    try:
-        return Items.concat(load(str(dataset), split, variant=name, path=path) for name in variants)
-    except DataError as error:
-        raise DataError(
-            f"the items of {dataset} {split} cannot be loaded: {error.problem}",
-            file=error.file,
-            remedy=error.remedy or "say which items, and where they are",
-        ) from error
+    return Items.concat(load(str(dataset), split, variant=name, path=path) for name in variants)
 
 
 def run_of(name: str) -> Run:

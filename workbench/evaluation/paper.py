@@ -32,10 +32,10 @@ from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH, language
+from workbench.models.item_words import check_option
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
-from workbench.storage.errors import DataError
 
 NAMES = ("lambada", "cbt", "msrcc", "cnnqa", "cbt-variants", "cbt-anonymised", "cnnqa-ablation")
 """Tables that can be shown."""
@@ -139,10 +139,9 @@ def layout_of(name: str, split: str | None, present: set[str]) -> Layout:
 
     Without a `split` it is that of the test set if this is `present` or the development set is not.
     """
-    if name not in NAMES:
-        raise DataError(f"there is no table called {name!r}", remedy=f"available: {', '.join(NAMES)}")
-    if split not in {None, "dev", "test"}:
-        raise DataError(f"the papers have no table for the split {split!r}", remedy='use "dev" or "test"')
+    check_option("the table", name, NAMES)
+    if split is not None:
+        check_option("split", split, ("dev", "test"))
     chosen = split or ("test" if "test" in present or "dev" not in present else "dev")
     source, title = _SOURCES.get(f"{name} {chosen}", _SOURCES[name])
     columns = tuple(_columns(name.partition("-")[0], published.published_table(source), chosen, split))
@@ -360,8 +359,7 @@ def table(
     >>> latex = table.to_latex()
     """
     sampling = BootstrapSettings(level, resamples, seed).checked()
-    if rows not in {"ours", "all"}:
-        raise DataError(f"there are no rows {rows!r}", remedy='use rows="ours" or rows="all"')
+    check_option("rows", rows, ("ours", "all"))
     check_options({"dataset": dataset}, "a name")
     check_items(items, "table", optional=True)
     layout_of(name, split, set())  # DataError where there is none

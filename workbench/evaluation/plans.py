@@ -24,6 +24,7 @@ from workbench.evaluation.model_predictions import ModelPredictions, as_list
 from workbench.evaluation.paired import mcnemar_power, minimum_detectable_effect
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items, check_items
+from workbench.models.item_words import check_option
 from workbench.render.numbers import percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import store
@@ -209,16 +210,12 @@ def plan(
     (0.32, 0.71)
     """
     check_items(items, "plan")
-    if not len(items):
-        raise DataError("expected items to plan for, got none", remedy="load some with wb.load")
-    if not isinstance(hypothesis, str) or not hypothesis.strip():
-        raise DataError(f"expected a hypothesis in words, got {hypothesis!r:.60}", remedy="write a sentence")
     check_encodable(hypothesis, "the hypothesis")
-    if measure not in (names := [each.name for each in MEASURES]):
-        raise DataError(f"there is no measure {measure!r}", remedy=f"use one of {', '.join(names)}")
-    _check_share(level, "the confidence level", 0.95)
-    _check_share(discordant, "the share of discordant items", 0.1)
-    _check_share(None if effect is None else abs(effect), "the expected difference", 0.02)
+    check_option("measure", measure, [each.name for each in MEASURES])
+    shares = {"level": level, "discordant": discordant, "effect": None if effect is None else abs(effect)}
+    for option, share in shares.items():
+        if share is not None and not 0 < share < 1:
+            raise DataError(f"{option} is {share!r:.40}, expected a fraction between 0 and 1")
     if measure != "accuracy" and (effect, discordant) != (None, None):
         problem = f"effect and discordant are of accuracies, and the measure is {measure!r}"
         raise DataError(problem, remedy="leave them out")
@@ -336,12 +333,6 @@ def _after_look(file: Path, planned: Plan, function: str, results: Mapping[str, 
             look = Look(_now(), function, tuple(new.values()), tuple(new))
             _write(file, asdict(planned) | {"looks": [*map(asdict, planned.looks), asdict(look)]})
         return _read(file)
-
-
-def _check_share(value: float | None, name: str, example: float) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (is_number and 0 < value < 1):
-        raise DataError(f"expected {name} between 0 and 1, got {value!r:.40}", remedy=f"use {example}")
 
 
 def _now() -> str:

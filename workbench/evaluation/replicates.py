@@ -107,7 +107,15 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     """
     sampling = BootstrapSettings(level, resamples, seed).checked()
     models = predictions_of(runs)
-    _check_alike(models)
+    names = [model.run for model in models if model.run]
+    if len(models) < 2 or len(set(names)) < len(names):  # noqa: PLR2004 - a spread needs two
+        problem = f"expected two different runs or more, got {', '.join(names) or len(models)}"
+        raise DataError(problem, remedy="pass runs of several seeds, each once")
+    first, *others = models
+    for other in others:
+        for difference, a, b in _differences(first, other):
+            problem = f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}"
+            raise DataError(problem, remedy="pass runs of one model and one setting, for the same items")
     seeds = _seeds(models)
     pooled = _pooled(models, ", ".join(seeds))
     frame = pooled.frame
@@ -130,21 +138,6 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
         f"{pooled.model}: {len(models)} seeds", (heading, *shown_measures(table)[:2], *bounds)
     )
     return Replicates(table, layout, pooled=pooled, replicated=models)
-
-
-def _check_alike(models: Sequence[ModelPredictions]) -> None:
-    """Raise DataError if there are less than two runs, or they differ in more than the seed."""
-    if len(models) < 2:  # noqa: PLR2004 - a spread needs two
-        problem = f"replicates need two runs or more, got {len(models)}"
-        raise DataError(problem, remedy="pass runs of several seeds")
-    names = [model.run for model in models if model.run]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise DataError(f"the run {min(twice)!r} is passed twice", remedy="pass each run once")
-    first, *others = models
-    for other in others:
-        for difference, a, b in _differences(first, other):
-            problem = f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}"
-            raise DataError(problem, remedy="pass runs of one model and one setting, for the same items")
 
 
 def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str, Any, Any]]:

@@ -34,6 +34,7 @@ from workbench.evaluation.significance import compare_pair
 from workbench.evaluation.slices import OF_PREDICTIONS, check_group_names, grouped, joined
 from workbench.items.items import Items
 from workbench.items.language import language
+from workbench.models.item_words import check_option
 from workbench.runs import store
 from workbench.runs.measures import MEASURES
 from workbench.runs.run_table import ITEM_COLUMNS, item_columns
@@ -103,7 +104,9 @@ class RunMeasures:
         """Measure runs, or frames of predictions."""
         models = predictions_of(runs, items, pool=True)
         if models:
-            self._check_names({str(name) for model in models for name in joined(model, self.names)})
+            columns = {str(name) for model in models for name in joined(model, self.names)}
+            for name in self.names:
+                check_option("by", name, sorted(columns))
         return list(self._measured(lambda: models, None))
 
     def of_stored(self) -> list[MeasuredRun]:
@@ -116,7 +119,8 @@ class RunMeasures:
                 measured += self.of_run(name)
             except DataError as error:
                 warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
-        self._check_names(self.columns)
+        for name in self.names:
+            check_option("by", name, sorted(self.columns))
         return measured
 
     def of_run(self, name: str) -> list[MeasuredRun]:
@@ -200,13 +204,6 @@ class RunMeasures:
                 continue
             key = source_key and digest(source_key, json.dumps([values, number], default=_plain))
             yield MeasuredRun(group, datasets, row, key, partial(predictions, group, number))
-
-    def _check_names(self, columns: Iterable[str]) -> None:
-        if lacking := [name for name in self.names if name not in columns]:
-            raise DataError(
-                f"the predictions have no column {lacking[0]!r} to group by",
-                remedy="a column of one's own is stored with its items' runs: wb.predict(items, model)",
-            )
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
 from workbench.evaluation.model_predictions import NEEDED, ModelPredictions, filled_column
 from workbench.items.items import COLUMNS, Items, in_item_order
+from workbench.models.item_words import check_option
 from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
 from workbench.runs.predictions import text_array
 from workbench.storage.errors import DataError
@@ -90,9 +91,7 @@ class Slices:
 
     def binning(self, name: str) -> Binning:
         """Return a column cut into bins; every item is in just one."""
-        if name not in self._makers:
-            remedy = f"there are {', '.join(self.names)}"
-            raise DataError(f"there is no column {name!r} to slice by", remedy=remedy)
+        check_option("the column", name, self.all_names)
         return self._binning_of(name)
 
     def _binning_of(self, name: str) -> Binning:
@@ -171,11 +170,8 @@ def check_group_names(names: Sequence[str], results: Collection[str], *tables: p
 
 
 def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Return the groups of a frame by columns, with their values; DataError for columns of lists."""
-    try:
-        return list(frame.groupby(list(names), dropna=False, observed=True))
-    except TypeError as error:
-        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
+    """Return the groups of a frame by columns, with their values."""
+    return list(frame.groupby(list(names), dropna=False, observed=True))
 
 
 def joined(

@@ -78,10 +78,6 @@ stands in the texts that the model was fitted on, ``detokenised`` whether its to
 as a book would print it, and ``candidates_digest`` is what `candidate_digests` gives for the item.
 """
 FROM_ANSWERS = "workbench.runs.predictions.from_answers(items, frame, model=...) makes predictions of answers"
-CHECKED = (
-    "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",
-)  # fmt: skip
-"""Columns that `check_log_probs` reads."""
 _NEVER_NULL = (
     "item_id", "dataset", "split", "variant", "model", "run", "score_type", "unit", "filter", "unknown",
 )  # fmt: skip
@@ -96,6 +92,7 @@ _WORDS = {
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")  # noqa: RUF001 - as they are shown, and typed
 _MARKS = r"""[\s"'“”„‟«»‹›.,;:!?…¡¿()\[\]{}*_–—]+"""  # noqa: RUF001 - quotes, brackets, sentence marks, emphasis
 _AROUND = re.compile(f"^{_MARKS}|{_MARKS}$")
+_UNKNOWN_ITEM = "its id is not one of the items"
 _SLACK = 1e-9
 _LOOSE = 1e-3  # two sums of single-precision logarithms
 _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabulary_size": pd.NA,
@@ -180,9 +177,9 @@ def from_answers(
         answers = pd.DataFrame({"item_id": list(answers), "prediction": list(answers.values())})
     if lacking := {"item_id", "prediction"} - set(answers):
         raise DataError(f"the answers have no column {min(lacking)!r}")
-    if len(twice := answers["item_id"][answers["item_id"].duplicated()]):
-        raise DataError(f"the id {twice.iloc[0]!r} occurs twice among the answers")
-    _those(answers["item_id"], items)
+    answers = answers.assign(model=model)
+    check_rows(answers, ~answers["item_id"].duplicated(), "there are two answers")
+    check_rows(answers, answers["item_id"].isin(items.frame["item_id"]), _UNKNOWN_ITEM)
     asked = items.where(items.frame["item_id"].isin(answers["item_id"]).to_numpy())
     rows = answers.set_index("item_id").loc[asked.frame["item_id"]].reset_index()
     columns = {
@@ -223,7 +220,7 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     """
     frame = _typed(frame)
     if items is not None:
-        _those(frame["item_id"], items)
+        check_rows(frame, frame["item_id"].isin(items.frame["item_id"]), _UNKNOWN_ITEM)
     check_values(frame)
     return frame
 
@@ -236,26 +233,36 @@ def with_digests(frame: pd.DataFrame, items: Items) -> pd.DataFrame:
 
 
 def check_values(frame: pd.DataFrame) -> None:
-    """Raise DataError unless every value of typed predictions is valid; see `check_predictions`."""
+    """Raise DataError unless every value of typed predictions is valid; see `check_predictions`.
+
+    No word is greater than NaN, so a model that does not work has its answers at rank 1: where a vocabulary
+    is ranked, the answer needs a log-probability. Minus infinity, a probability of 0, is valid.
+    ``n_choices`` may be missing.
+    """
     for name in _NEVER_NULL:
-        _all(frame, frame[name].notna(), f"the column {name!r} is empty")
+        check_rows(frame, frame[name].notna(), f"the column {name!r} is empty")
     for name, allowed in _WORDS.items():
-        _all(frame, frame[name].isin(allowed), f"{name!r} is not one of {', '.join(allowed)}")
+        check_rows(frame, frame[name].isin(allowed), f"{name!r} is not one of {', '.join(allowed)}")
     twice = "it has two predictions: give each set of predictions a run or model name of its own"
-    _all(frame, ~frame.duplicated(["item_id", "model", "run"]), twice)
-    _all(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is not one of {', '.join(BOS)}")
-    check_log_probs(frame)
+    check_rows(frame, ~frame.duplicated(["item_id", "model", "run"]), twice)
+    check_rows(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is not one of {', '.join(BOS)}")
+    size = frame["vocabulary_size"]
+    among_vocabulary = (frame.get("n_choices", size) == size).fillna(value=size.notna()).astype(bool)
+    ranked = frame["known"].fillna(value=False).astype(bool) & frame["answer"].notna() & frame["rank"].notna()
+    needed = ranked & among_vocabulary & (frame["score_type"] == "log_prob")
+    finite = ~(needed & frame["log_prob"].isna()) & (frame["log_prob"] != np.inf)
+    check_rows(frame, finite, "the log-probability of the answer is not a number, or infinite")
     score = frame["score_type"] == "score"
     log_prob, open_ended = frame["log_prob"], frame["log_prob_uncorrected"]
-    _all(frame, log_prob.isna() | ~score, "a score has no log-probability")
+    check_rows(frame, log_prob.isna() | ~score, "a score has no log-probability")
     for values in (log_prob, open_ended):
-        _all(frame, values.isna() | (values <= _SLACK), "a log-probability is above 0")
+        check_rows(frame, values.isna() | (values <= _SLACK), "a log-probability is above 0")
     unended = open_ended.isna() | log_prob.isna() | (log_prob <= open_ended + _LOOSE)
-    _all(frame, unended, "'log_prob' is above 'log_prob_uncorrected'")
+    check_rows(frame, unended, "'log_prob' is above 'log_prob_uncorrected'")
     for name in ("rank", "n_tied"):
-        _all(frame, (frame[name] >= 1).fillna(value=True), f"{name!r} is below 1")
+        check_rows(frame, (frame[name] >= 1).fillna(value=True), f"{name!r} is below 1")
     within = frame["p_correct"].isna() | frame["p_correct"].between(0, 1)
-    _all(frame, within, "'p_correct' is not within 0 and 1")
+    check_rows(frame, within, "'p_correct' is not within 0 and 1")
     _consistent(frame)
 
 
@@ -268,24 +275,6 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
     frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
     return typed_predictions(frame)
-
-
-def check_log_probs(frame: pd.DataFrame) -> None:
-    """Raise DataError if a model ranks the answer among a vocabulary without a log-probability.
-
-    No word is greater than NaN, so a model that does not work has such answers at rank 1. Plus infinity is an
-    error too; minus infinity, a probability of 0, is none. Columns are `CHECKED`, of which ``n_choices`` may
-    be missing.
-    """
-    size = frame["vocabulary_size"]
-    among_vocabulary = (frame.get("n_choices", size) == size).fillna(value=size.notna()).astype(bool)
-    in_vocabulary = frame["known"].fillna(value=False).astype(bool) & frame["answer"].notna()
-    in_vocabulary &= frame["rank"].notna()
-    needed = in_vocabulary & among_vocabulary & (frame["score_type"] == "log_prob")
-    bad = np.asarray((needed & frame["log_prob"].isna()) | (frame["log_prob"] == np.inf), dtype=bool)
-    if bad.any():
-        row = frame.iloc[int(bad.argmax())]
-        raise not_a_number(row["log_prob"], row["item_id"], model=row["model"])
 
 
 def not_a_number(
@@ -308,9 +297,6 @@ def not_a_number(
 
 def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
     """Convert the columns of a frame that are in `SCHEMA` to its types; DataError for other values."""
-    if frame.columns.has_duplicates:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(f"the predictions have the column {twice!r} twice")
     arrays = {}
     for name in filter(frame.columns.__contains__, COLUMNS):
         arrow_type, nulls = SCHEMA.field(name).type, 0
@@ -330,17 +316,17 @@ def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
 def _consistent(frame: pd.DataFrame) -> None:
     has = frame["answer"].notna()
     for name in ("correct", "p_correct"):
-        _all(frame, frame[name].notna() == has, f"{name!r} must be null just where there is no answer")
+        check_rows(frame, frame[name].notna() == has, f"{name!r} must be null just where there is no answer")
     correct = frame["correct"].fillna(value=False).astype(bool)
     same = frame["prediction"] == frame["answer"]
     alike = frame["prediction"].str.casefold() == frame["answer"].str.casefold()
     marked = frame[["prediction", "answer"]][correct & ~alike]  # right but for marks, perhaps
     alike.loc[marked.index] = np.array([same_word(*row) for row in marked.to_numpy()], dtype=bool)
-    _all(frame, ~correct | alike, "'correct' says yes, but the prediction is not the answer")
-    _all(frame, correct | ~same | ~has, "'correct' says no, but the prediction is the answer")
+    check_rows(frame, ~correct | alike, "'correct' says yes, but the prediction is not the answer")
+    check_rows(frame, correct | ~same | ~has, "'correct' says no, but the prediction is the answer")
     first = (frame["rank"] == 1).fillna(value=True)
-    _all(frame, ~correct | first, "'correct' says yes, but the rank is not 1")
-    _all(frame, ~correct | (frame["p_correct"] > 0), "'correct' says yes, but 'p_correct' is 0")
+    check_rows(frame, ~correct | first, "'correct' says yes, but the rank is not 1")
+    check_rows(frame, ~correct | (frame["p_correct"] > 0), "'correct' says yes, but 'p_correct' is 0")
 
 
 def to_table(frame: pd.DataFrame) -> pa.Table:
@@ -417,13 +403,8 @@ def frame_of_answers(
     return frame_of(asked, answered | dict(columns), variant)
 
 
-def _those(ids: pd.Series[Any], items: Items) -> None:
-    unknown = ids[~ids.isin(items.frame["item_id"])]
-    if len(unknown):
-        raise DataError(f"the id {unknown.iloc[0]!r} is not one of the items")
-
-
-def _all(frame: pd.DataFrame, good: Any, problem: str) -> None:
+def check_rows(frame: pd.DataFrame, good: Any, problem: str) -> None:
+    """Raise DataError for the first row that is not `good`, by its model and item."""
     right = np.asarray(good, dtype=bool)
     if not right.all():
         row = frame.iloc[int((~right).argmax())]

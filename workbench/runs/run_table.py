@@ -87,9 +87,6 @@ class RunTable:
     def _file(self) -> pq.ParquetFile:
         """The file, once it is compared with its checksum; DataError if it is not as it was written."""
         file = self.folder / TABLE
-        if not self.folder.is_dir():
-            problem = f"the run {self.folder.name!r} was deleted"
-            raise DataError(problem, remedy="predict again, or leave it out")
         with reading(file, _WHAT, remedy=AGAIN):
             if sha256(file) != self.info.get("file_sha256"):
                 raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)

@@ -17,6 +17,7 @@ from workbench.evaluation.interchange.records import FileRecord, Notes, number_o
 from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items, check_items
 from workbench.items.text import is_encodable
+from workbench.models.item_words import check_option
 from workbench.runs import predictions
 from workbench.runs.predictions import OPTIONAL, SCHEMA
 from workbench.storage.errors import DataError
@@ -67,9 +68,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     check_items(items, "export_results", optional=True)
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        remedy = f"let the name end in {', '.join(SUFFIXES)}"
-        raise DataError(f"{path.name!r} does not say how to write", remedy=remedy)
+    check_option("the ending of the path", suffix, SUFFIXES)
     frames = [model.frame for model in predictions_of(runs)]
     if not frames:
         raise DataError("there are no predictions to write")

@@ -272,7 +272,7 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
                 f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
                 'pass variant="openai" (running text) or variant="plain" (tokens, lower case), or items=',
             )
-        items = records.load_items([("lambada", "test", variant)], notes)
+        items = records.load_items([("lambada", "test", variant)])
     elif file.variant is None and log.variant is not None:
         records.check_language(items, log.variant, notes.path)
     if (model := file.model or log.model) is None:
@@ -512,7 +512,7 @@ def _predictions(file: _File) -> Imported:
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
     if items is None:
         sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
-        items = records.load_items(map(tuple, sets), notes)
+        items = records.load_items(map(tuple, sets))
     if file.model is not None:
         if len(models := frame["model"].unique()) > 1:
             named = ", ".join(map(repr, models[:3]))

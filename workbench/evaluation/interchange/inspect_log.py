@@ -13,7 +13,6 @@ from typing import Any
 from workbench.evaluation.interchange import lm_eval
 from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, mapping
 from workbench.runs.predictions import same_word
-from workbench.storage.errors import DataError
 
 _RIGHT = {"C": True, "I": False, "P": False, "N": False}
 _TEXTS = ("text", "passage", "item_id", "sentence", "context", "question")
@@ -122,7 +121,7 @@ def _right(value: Any) -> bool | None:
     return None
 
 
-def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
+def _log_of(_path: Path, fields: Mapping[str, Any]) -> Log:
     """Return the log's description of its run."""
     evaluation = fields["eval"]
     task, packages = evaluation.get("task"), evaluation.get("packages")
@@ -135,8 +134,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
         info["system_instruction"] = _text_of([{**system[0], "role": "user"}], fields)
     info = {name: value for name, value in info.items() if isinstance(value, str)}
     model = evaluation.get("model")
-    if model is not None and not isinstance(model, str):
-        raise DataError("the model in this Inspect log is not text", file=path, remedy='pass model="..."')
+    model = model if isinstance(model, str) else None
     return Log(task, lm_eval.variant_of(task), model or None, None, info, None, "unknown")
 
 

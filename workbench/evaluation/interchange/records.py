@@ -24,6 +24,7 @@ from workbench.datasets.archives import members
 from workbench.items.items import Items
 from workbench.items.language import language, language_name, languages_of
 from workbench.items.text import is_encodable, looks_tokenised
+from workbench.models.item_words import check_option
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes, read_parquet
 from workbench.storage.tables import (
@@ -75,8 +76,7 @@ class Notes:
     """
 
     def __init__(self, path: Path, on_error: str) -> None:
-        if on_error not in {"raise", "report"}:
-            raise DataError(f"on_error is {on_error!r}", remedy='use "raise" or "report"')
+        check_option("on_error", on_error, ("raise", "report"))
         self.path, self._raises = path, on_error == "raise"
         self._rows: list[tuple[int | None, str, str, bool]] = []
 
@@ -107,19 +107,13 @@ def read_records(path: Path, *, notes: list[str] | None = None) -> Iterator[File
     A bad record gives an error in its place, and reading goes on behind it where its end is known. Raise
     DataError if there is no such file, or it is empty, no text, or broken as a whole.
     """
-    if path.is_dir():
-        logs = sorted(path.rglob("samples_*.jsonl"))
-        inside = f", as {logs[0].relative_to(path)}" if logs else ""
-        raise DataError("this is a folder", file=path, remedy=f"pass one file of the folder{inside}")
     data = read_bytes(path, "this file of results")
     if data.startswith(_PARQUET):
         return _parquet(data, path)
     if data.startswith(_ZIP):
         return _inspect_archive(path) if _is_inspect(data, path) else _rows(read_workbook(data, path), notes)
     text = decoded_text(data, path)
-    if not text.strip():
-        raise DataError("the file is empty", file=path)
-    start = text.lstrip()[0]
+    start = text.lstrip()[:1]
     if start == "[":
         values = parsed_json(text)
         if isinstance(values, Exception):
@@ -485,27 +479,15 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
         remedy = 'pass them: items=wb.load("lambada", "dev")'
         problem = "the file does not tell which items it is about"
         raise DataError(problem, file=notes.path, remedy=remedy)
-    return load_items([(*names, variant) for names in sorted(sets)], notes)
+    return load_items([(*names, variant) for names in sorted(sets)])
 
 
-def load_items(sets: Iterable[tuple[str, str, str | None]], notes: Notes) -> Items:
+def load_items(sets: Iterable[tuple[str, str, str | None]]) -> Items:
     """Load the items of data sets, each named by data set, split and variant, as one."""
     loaded = []
     for dataset, split, variant in sets:
-        try:
-            loaded.append(datasets.load(dataset, split, variant=variant))
-        except DataError as error:
-            named = " ".join(filter(None, (dataset, split, variant)))
-            raise DataError(
-                f"its items ({named}) cannot be loaded: {error.problem}",
-                file=notes.path,
-                remedy=f"{error.remedy or 'get the data'}; or pass items=",
-            ) from None
-    try:
-        return loaded[0] if len(loaded) == 1 else Items.concat(loaded)
-    except DataError as error:
-        remedy = "import each variant apart, with its items"
-        raise DataError(error.problem, file=notes.path, remedy=remedy) from None
+        loaded.append(datasets.load(dataset, split, variant=variant))
+    return loaded[0] if len(loaded) == 1 else Items.concat(loaded)
 
 
 def _rows_by_value(values: Iterable[str]) -> dict[str, tuple[int, ...]]:

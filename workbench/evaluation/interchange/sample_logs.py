@@ -13,6 +13,7 @@ from workbench.evaluation.interchange.lm_eval import Program, Sample
 from workbench.evaluation.interchange.records import FileRecord, check_language, read_records
 from workbench.items.items import Items, check_items, items_from_frame
 from workbench.items.questions import marks_of
+from workbench.models.item_words import check_option
 from workbench.runs.predictions import bare_word
 from workbench.storage.errors import DataError
 
@@ -34,9 +35,8 @@ def import_logs(
     if not paths:
         raise DataError("expected logs to compare, got none", remedy='pass their files: "a.jsonl", "b.jsonl"')
     logs = [_Source.read(Path(path), filter) for path in paths]
-    if filter is not None and not any(log.options["filter"] for log in logs):
-        names = list(dict.fromkeys(name for log in logs for name in log.filters))
-        raise DataError(f"no log has a filter {filter!r}", remedy=f"there are {', '.join(names) or 'none'}")
+    if filter is not None:
+        check_option("filter", filter, list(dict.fromkeys(name for log in logs for name in log.filters)))
     if items is None:
         try:
             items = import_results(logs[0].path, **logs[0].options).items

@@ -175,7 +175,9 @@ class Ask(Widget):
         **changes
             Attributes to set otherwise: ``widget.put(item, word="boat")``.
         """
-        state = typed_question(_checked_item(item))
+        if not isinstance(item, Item):
+            raise DataError(f"expected one Item, got {type(item).__name__}", remedy="such as items[0]")
+        state = typed_question(item)
         self._asking.sources[state.text] = item
         self.state = state._replace(**{"alpha": self.alpha, "k": self.k} | changes)
         return self
@@ -390,19 +392,12 @@ def ask(
     >>> sorted(frame["version"])
     ['passage', 'sentence']
     """
-    try:
-        choices = candidates if isinstance(candidates, str | None) else join_candidates(candidates)
-    except TypeError:
-        raise DataError(f"the candidates are {candidates!r:.80}, expected words") from None
+    choices = candidates if isinstance(candidates, str | None) else join_candidates(candidates)
     options = {"word": word, "other": other, "candidates": choices}
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     changes |= {"pairs": bool(other) if pairs is None else pairs, "alpha": alpha, "k": k}
-    if problem := boosting_problem(alpha, k):
-        raise DataError(problem)
     by_name = models_by_name(models)
     check_option("influence", influence, _PARTS)
-    if not isinstance(text, str):
-        _checked_item(text)
     widget = Ask(by_name, seed=seed, top_k=top_k, height=height, influence=influence)
     try:
         if history is not None:
@@ -414,13 +409,6 @@ def ask(
         widget.close()
         raise
     return widget
-
-
-def _checked_item(item: Any) -> Item:
-    if not isinstance(item, Item):
-        remedy = "pass one of them, such as items[0]"
-        raise DataError(f"expected one Item, got {type(item).__name__}", remedy=remedy)
-    return item
 
 
 def models_by_name(models: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from workbench.items.schema import Item, objects
 from workbench.models.base import Predictor
 from workbench.models.item_words import ReadContext, distinct, is_word, passages
 from workbench.probing.influence import influence
-from workbench.runs.predictions import check_log_probs, typed_predictions
+from workbench.runs.predictions import check_predictions
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import write_atomic
 from workbench.storage.progress import report_progress
@@ -202,11 +202,8 @@ def error_text(error: BaseException) -> str:
 
 def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str, Any]]:
     with report_progress(lambda _done, _total: None):  # the page has a line of its own
-        frame = model.predict(items, top_k, seed=seed).reindex(columns=["item_id", *COLUMNS])
-    frame = typed_predictions(frame)
-    answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
-    check_log_probs(frame.assign(model=getattr(model, "name", ""), answer=frame["item_id"].map(answers)))
-    rows: Any = frame.to_dict("records")
+        frame = check_predictions(model.predict(items, top_k, seed=seed), items)
+    rows: Any = frame[["item_id", *COLUMNS]].to_dict("records")
     replies = {row.pop("item_id"): {name: _plain(value) for name, value in row.items()} for row in rows}
     for item in items:
         scores = replies.get(item.item_id, {}).get("candidate_scores")
@@ -334,11 +331,9 @@ class Asking:
         """Wait until every model has answered the current question, and store it; see `Ask.wait`."""
         with self._news:
             done = self._news.wait_for(lambda: self.closed or self.complete or not self._asked, timeout)
-            if self.closed:
-                raise DataError("this was closed", remedy="make another with wb.ask")
-            if not self._asked:
-                problems = self.current.question.problems.values()
-                raise DataError("; ".join(problems) or "there is no passage", remedy="set .text")
+            if self.closed or not self._asked:
+                problems = ["this was closed"] if self.closed else self.current.question.problems.values()
+                raise DataError("; ".join(problems) or "there is no passage", remedy="set .text of wb.ask")
             if not done:
                 slow = [label for i, label in enumerate(self.labels) if i not in self._final]
                 raise TimeoutError(f"still thinking after {timeout:g} s: {', '.join(slow)}")

@@ -219,8 +219,6 @@ def read_history(path: Path | str) -> list[Question]:
     name, remedy = "this history of questions", "save it again with save_history"
     data = read_json(path, name)
     with reading(path, name, remedy=remedy):
-        if data["format"] != FORMAT:
-            raise DataError(f"expected the format {FORMAT!r}, got {data['format']!r:.80}", file=path)
         entries = [_parse_entry(entry) for entry in data["questions"]]
     questions = []
     for number, (state, asked) in enumerate(entries, 1):

@@ -18,7 +18,7 @@ from workbench.evaluation.model_predictions import ModelPredictions, as_list, pr
 from workbench.items.items import Item, Items, check_items
 from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
-from workbench.models.item_words import ALL, Attention
+from workbench.models.item_words import ALL, Attention, check_option
 from workbench.probing.influence import attention_to_parts, rank_correlation
 from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
@@ -96,17 +96,12 @@ class AttentionView(Widget):
         """Return a complete, valid state, or raise DataError; settings not named are unchanged."""
         with self._lock:
             before = self.state or {"current": "", "model": next(iter(self._sources)), "row": ""}
-            if unknown := set(proposal["value"]) - set(before):
-                raise DataError(
-                    f"there is no setting {min(map(str, unknown))!r:.80}; known are current, model, row"
-                )
+            for name in proposal["value"]:
+                check_option("the setting", name, list(before))
             state = before | {name: str(value or "") for name, value in proposal["value"].items()}
             state["model"] = state["model"] or before["model"]
             item_id, model, row = state.values()
-            if model not in self._sources:
-                raise DataError(
-                    f"there is no model {model!r:.80}", remedy=f"one is {next(iter(self._sources))!r}"
-                )
+            check_option("model", model, list(self._sources))
             if item_id not in self._row_of and (item_id or len(self._items)):
                 problem = f"the item {item_id!r:.80} is not among those shown"
                 raise DataError(problem, remedy="pass it as an item")
@@ -265,8 +260,6 @@ class AttentionView(Widget):
         from tempfile import TemporaryDirectory  # noqa: PLC0415 - used here alone
 
         suffix = message["kind"]
-        if suffix not in {"svg", "png", "pdf"}:
-            raise DataError(f"a figure of the kind {suffix!r:.80} cannot be made")
         with TemporaryDirectory() as folder:
             content = self.save(Path(folder) / f"attention.{suffix}").read_bytes()
         self.send({"type": "file", "lane": message.get("lane"), "name": f"attention.{suffix}"}, [content])
@@ -395,23 +388,19 @@ def sources_of(models: Any, items: Items) -> dict[str, Attend]:
 
 
 def stored_attention(predictions: ModelPredictions) -> Attend:
-    """Return the function that reads the attention of predictions; DataError if there is none."""
+    """Return the function that reads the attention of predictions; it raises DataError if there is none."""
     frame, model = predictions.frame, predictions.model
-    if "attention" not in frame or frame["attention"].isna().all():
-        raise DataError(
-            f"the predictions of {model!r:.80} have no attention",
-            remedy="predict with wb.predict(items, model, attention=True), or pass the model",
-        )
     rows = {item_id: number for number, item_id in enumerate(frame["item_id"])}
 
     def attend(items: Items) -> list[Attention]:
         looks = []
         for item in items:
             row = rows.get(item.item_id)
-            values = None if row is None else frame["attention"].iloc[row]
+            values = None if row is None or "attention" not in frame else frame["attention"].iloc[row]
             if row is None or not isinstance(values, list | tuple | np.ndarray):
                 raise DataError(
-                    f"the predictions of {model!r:.80} have no attention for {item.item_id!r:.80}"
+                    f"the predictions of {model!r:.80} have no attention for {item.item_id!r:.80}",
+                    remedy="predict with wb.predict(items, model, attention=True), or pass the model",
                 )
             spans = tokens(item).spans
             if len(values) != len(spans):

@@ -16,6 +16,7 @@ from workbench.items import notes as remarks
 from workbench.items.items import Item, Items, Span, check_items
 from workbench.items.query import all_of
 from workbench.items.schema import objects
+from workbench.models.item_words import check_option
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
@@ -47,7 +48,6 @@ from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import (
     LEVELS,
     attention_shading,
-    checked_shade,
     shaded_passage,
     static_shades,
 )
@@ -120,8 +120,8 @@ class Browser(ListWidget):
         self._shade(items, influence=influence, surprisal=surprisal)
         self._annotating = Annotating(items, arrived=self._on_annotations, changed=self._send_progress)
         automatic = isinstance(annotations, str)
-        if automatic and annotations != AUTO:
-            raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
+        if automatic:
+            check_option("annotations", annotations, (AUTO,))
         features = (
             annotations_at_hand(items) if automatic else cast("Items | pd.DataFrame | None", annotations)
         )
@@ -132,7 +132,6 @@ class Browser(ListWidget):
         except DataError:
             if not waits:
                 raise
-            listed_columns(state.get("table", False))
             self._waiting = {"shade": self._empty()["shade"], **state}
             self.state = {}
         self.observe(self._follow_state, "state")
@@ -144,20 +143,22 @@ class Browser(ListWidget):
         if "facets" in values:
             values["where"] = self._with_facets(values.pop("facets"), str(values.get("where") or ""))
         view = {name: values.pop(name, default) for name, default in _VIEW.items()}
-        view["table"] = self._checked_table(view["table"])
+        view["table"] = self._table_setting(view["table"])
         view["reveal"], view["attention"] = bool(view["reveal"]), str(view["attention"] or "")
-        view["shade"] = checked_shade(view["shade"], self._shadings)
+        view["shade"] = view["shade"] or ""
+        if view["shade"]:
+            check_option("shade", view["shade"], list(self._shadings))
         return self._listing.apply(values) | view
 
     def _with_facets(self, facets: Any, where: str) -> str:
         chosen = facets_filter(facets or {}, self._listing)
         return str(all_of([*clauses(chosen), *clauses(where)])) if chosen else where
 
-    def _checked_table(self, table: Any) -> list[str] | bool:
+    def _table_setting(self, table: Any) -> list[str] | bool:
         """Return the columns of the table, True for the usual ones, or False; DataError for unknown ones."""
-        names, columns = list(dict.fromkeys(listed_columns(table))), known_columns(self._listing)
-        if unknown := [name for name in names if name not in columns]:
-            raise DataError(f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(columns)}")
+        names = [] if isinstance(table, bool) else list(dict.fromkeys(table))
+        for name in names:
+            check_option("table", name, known_columns(self._listing))
         return names or bool(table) or table == []
 
     def _load(self, annotations: Items | pd.DataFrame | None) -> None:
@@ -415,19 +416,6 @@ def static_page(
         "browser/static.html", summary=summary, passages=[static_shades(each) for each in passages],
         table=table, levels=range(1, LEVELS + 1),
     )  # fmt: skip
-
-
-def listed_columns(names: Any) -> list[str]:
-    """Return names of columns as a list, empty for a truth value; DataError for anything else."""
-    if isinstance(names, bool):
-        return []
-    listed = isinstance(names, Sequence) and not isinstance(names, str)
-    if not listed or not all(isinstance(name, str) for name in names):
-        raise DataError(
-            f"the columns of the table are {names!r:.80}, expected names",
-            remedy='such as ["passage", "tags"]',
-        )
-    return list(names)
 
 
 def browse(

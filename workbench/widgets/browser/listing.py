@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from workbench.items.cells import json_cell
+from workbench.models.item_words import check_option
 from workbench.render.labels import label
-from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import ITEM_FACETS, TAGS, Listing
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text
 
@@ -69,8 +69,7 @@ def table_cells(
 
 def encoded(frame: pd.DataFrame, suffix: str) -> bytes:
     """Encode a frame as CSV, JSONL or Parquet; in CSV, lists and mappings are JSON."""
-    if suffix not in _FORMATS:
-        raise DataError(f"there is no format {suffix!r}; known are {', '.join(_FORMATS)}")
+    check_option("the format", suffix, _FORMATS)
     out = io.BytesIO()
     if suffix == "csv":
         frame.map(json_cell).to_csv(out, index=False)

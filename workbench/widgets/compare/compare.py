@@ -18,8 +18,8 @@ from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.items.items import Items, check_items
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
+from workbench.models.item_words import check_option
 from workbench.render.labels import label
-from workbench.storage.errors import DataError
 from workbench.widgets.compare import view
 from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
@@ -28,7 +28,7 @@ from workbench.widgets.shared.list_widget import ListWidget, state_part
 from workbench.widgets.shared.passages import align_to_items, cell_text, item_kind, stored_runs
 from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
-from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage
+from workbench.widgets.shared.shading import attention_shading, shaded_passage
 from workbench.widgets.shared.widget import closed_on_error, read_assets
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ class Compare(ListWidget):
         return STATE_OF_COMPARE | {"column": self._listing.first_column, "shade": shade}
 
     def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        checked_shade(state.get("shade"), self._shadings)
+        if shade := state.get("shade"):
+            check_option("shade", shade, list(self._shadings))
         return super()._applied(state)
 
     def to_frame(self) -> pd.DataFrame:
@@ -501,13 +502,10 @@ def compare(
     >>> comparison.close()
     """
     check_items(items, "compare")
-    auto = isinstance(annotations, str) and annotations == AUTO
-    table = annotations if isinstance(annotations, Items | pd.DataFrame) else None
-    if not (auto or annotations is None or annotations is False or table is not None):
-        raise DataError(
-            f'the annotations are {annotations!r:.80}, expected a frame, "auto" or None',
-            remedy="make them with wb.annotate(items)",
-        )
+    auto = isinstance(annotations, str)
+    if auto:
+        check_option("annotations", annotations, (AUTO,))
+    table = None if isinstance(annotations, str | bool) else annotations
 
     def make(table: Items | pd.DataFrame | None) -> Comparison:
         return Comparison.of(items, runs, annotations=table, level=level, resamples=resamples, seed=seed)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import Binning
 from workbench.evaluation.comparison import Comparison
 from workbench.items.query import Query, all_of
+from workbench.models.item_words import check_option
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import STATE, Listing, clauses, replace_clause
 
@@ -90,10 +91,7 @@ class ComparedItems(Listing):
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return a complete, valid state, or raise DataError with the problem."""
         state = {**STATE_OF_COMPARE, **state}
-        if state["sort"] not in SORTS:
-            raise DataError(f"there is no order {state['sort']!r}; known are {', '.join(SORTS[1:])}")
-        if isinstance(state["hidden"], str) or not isinstance(state["hidden"], Collection):
-            raise DataError(f"'hidden' is {state['hidden']!r}, expected a list of models")
+        check_option("sort", state["sort"], SORTS)
         hidden = [self._model(label) for label in state["hidden"]]
         checked = super().checked({k: v for k, v in state.items() if k in STATE or k not in STATE_OF_COMPARE})
         return checked | {
@@ -120,20 +118,16 @@ class ComparedItems(Listing):
         columns = self.comparison.columns
         if not name:
             return self.first_column
-        if name in columns:
-            return str(name)
-        raise DataError(f"there is no column {name!r} to slice by; known are {', '.join(columns) or 'none'}")
+        check_option("column", name, list(columns))
+        return str(name)
 
     def _model(self, label: Any) -> str:
-        if label not in self.comparison.labels:
-            raise DataError(f"there is no model {label!r}; known are {', '.join(self.comparison.labels)}")
+        check_option("the model", label, self.comparison.labels)
         return str(label)
 
     def _pair(self, pair: Any) -> list[str] | None:
         if not pair:
             return None
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:  # noqa: PLR2004 - a pair
-            raise DataError(f"'pair' is {pair!r}, expected two models or None")
         first, second = map(self._model, pair)
         if first == second:
             raise DataError(f"'pair' names {first!r} twice", remedy="name two different models")
@@ -161,8 +155,7 @@ class ComparedItems(Listing):
         query = None
         if outcome is not None:
             *pair, name = outcome
-            if name not in _RIGHT:
-                raise DataError(f"there is no outcome {name!r}; known are {', '.join(_RIGHT)}")
+            check_option("the outcome", name, list(_RIGHT))
             queries = [Query("is true", f"{label}: correct") for label in self._pair(pair) or ()]
             query = all_of(q if right else ~q for q, right in zip(queries, _RIGHT[name], strict=True))
         return replace_clause(where, [*self._correct], query)

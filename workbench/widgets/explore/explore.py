@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from workbench.items.items import Items, check_items
+from workbench.models.item_words import check_option
 from workbench.render.labels import label, value_label
-from workbench.storage.errors import DataError
 from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.published import Rows
@@ -43,18 +43,14 @@ class Explorer(Browser):
         super().__init__(items, **options)
         if columns:
             self._arguments.append(f"columns={self._further!r}")
-        self._check_columns()
+        if self._annotated:
+            drawable = [str(name) for name in self._listing.table if name not in ("item_id", "answer")]
+            for name in self._further:
+                check_option("the column", name, drawable)
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a self-contained page: the charts, and the first `limit` listed items."""
         return super().to_html(limit=limit)
-
-    def _check_columns(self) -> None:
-        """Raise DataError for a column that cannot be drawn, once annotations are complete."""
-        columns = [str(name) for name in self._listing.table if name not in ("item_id", "answer")]
-        lacking = [name for name in self._further if name not in columns]
-        if lacking and self._annotated:
-            raise DataError(f"there is no column {lacking[0]!r} to draw; known are {', '.join(columns)}")
 
     def _view(self) -> dict[str, Any]:
         return super()._view() | {"charts": self._charts()}

@@ -108,10 +108,8 @@ class Groom(Widget):
 
     def _on_undo(self, message: Mapping[str, Any]) -> None:
         """Undo the last change, and show its question."""
-        item_id = self._grooming.undo()
-        if item_id is None:
-            raise DataError("there is nothing to take back")
-        self._show(item_id)
+        if (item_id := self._grooming.undo()) is not None:
+            self._show(item_id)
         self._send_view(message.get("lane"))
 
     # -- how it is answered

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from workbench.items.items import Items
 from workbench.items.schema import content_digest
+from workbench.models.item_words import check_option
 from workbench.people import Campaign, Protocol, ProtocolStep, RefusalError, Subject
 from workbench.people.protocols import protocol as named_protocol
 from workbench.runs.store import items_digest
@@ -52,9 +52,7 @@ def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
     if protocol == "cbt":
         steps["sentence"] = replace(steps["passage"], condition="sentence")
     if (condition := settings.pop("condition", "both")) != "both":
-        if condition not in steps or len(steps) == 1:
-            expected = ", ".join([*steps, "both"]) if len(steps) > 1 else "no condition"
-            raise DataError(f"the condition is {condition!r:.60}, expected {expected} for {protocol}")
+        check_option("condition", condition, [*steps, "both"] if len(steps) > 1 else ["both"])
         steps = {condition: steps[condition]}
     alone = tuple(_for_everybody(step) for step in steps.values())
     accept = ("exact", "case")
@@ -90,15 +88,15 @@ def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Ca
             if not path.exists():  # else another process was quicker
                 raise
     campaign = Campaign.open(path)
-    if items_digest(campaign.items()) != items_digest(items):
+    has_items = items_digest(campaign.items()) == items_digest(items)
+    if not has_items or campaign.protocol != protocol:
         campaign.close()
-        problem = f"this campaign holds other items than the {len(items):,} that were passed"
-        raise DataError(problem, file=path, remedy="pass these, or another path or name")
-    if campaign.protocol != protocol:
-        here = json.dumps(campaign.protocol.name)
-        campaign.close()
-        problem = f"this campaign was made with another protocol or other settings ({here})"
-        raise DataError(problem, file=path, remedy="pass the same ones, or another path or name")
+        other = (
+            f"another protocol or other settings ({campaign.protocol.name!r})" if has_items else "other items"
+        )
+        raise DataError(
+            f"this campaign has {other}", file=path, remedy="pass the same, or another path or name"
+        )
     return campaign
 
 

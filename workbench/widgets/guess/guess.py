@@ -16,6 +16,7 @@ from workbench.items.ablation import split_variant
 from workbench.items.items import Items, check_items
 from workbench.items.schema import content_digest
 from workbench.models.base import Predictor
+from workbench.models.item_words import check_option
 from workbench.people import Campaign, Page, Protocol, ProtocolStep, RefusalError, Subject, Task, reports
 from workbench.people.assignment import LONGEST_GUESS, open_page, task_of
 from workbench.people.protocols import best_match
@@ -105,12 +106,9 @@ class Guess(Widget):
         """
         conditions = [step.condition for step in self.campaign.protocol.steps]
         chosen = condition or ("passage" if "passage" in conditions else conditions[0])
+        check_option("condition", chosen, list(dict.fromkeys(conditions)))
         judged = self._submitted_judgments()
-        judged = judged[[condition == chosen for condition in judged["condition"]]]
-        if judged.empty:
-            problem = f"{self.subject.name!r:.60} has judged nothing in the condition {chosen!r:.40}"
-            several = ", ".join(dict.fromkeys(conditions))
-            raise DataError(problem, remedy=f"play and submit a page first, or choose one of {several}")
+        judged = judged[judged["condition"] == chosen]
         items = self._items.where(self._items.frame["item_id"].isin(judged["item_id"]).to_numpy())
         return reports.predictions(judged, items, self.subject.name)
 
@@ -168,9 +166,6 @@ class Guess(Widget):
         frame = self.judgments()
         done = reports.last_words(frame)
         done = done[done["condition"] == "unfolding"]
-        if done.empty:
-            problem = f"{self.subject.name!r:.60} has finished no item sentence by sentence"
-            raise DataError(problem, remedy='play with protocol="unfolding"')
         items = self._items.where(self._items.frame["item_id"].isin(done["item_id"]).to_numpy())
         curves = {f"person: {self.subject.name}": reports.unfolding(frame)}
         for model in [models] if isinstance(models, Predictor) else models:
@@ -508,17 +503,15 @@ def guess(
     ('passage', 10)
     >>> game.close()
     """
+    is_campaign = isinstance(items, Campaign)
+    if (path is not None and name is not None) or (is_campaign and (path or name or settings)):
+        problem = "a campaign has its own path and settings" if is_campaign else "got both a path and a name"
+        raise DataError(problem, remedy="leave the others out")
     if isinstance(items, Campaign):
-        if path is not None or name is not None or settings:
-            raise DataError(
-                "a campaign has its own path and settings", remedy="leave path, name and settings out"
-            )
         campaign = items
     else:
         check_items(items, "guess")
         chosen = solitary(protocol, **settings)
-        if path is not None and name is not None:
-            raise DataError("expected a path or a name, got both", remedy="pass one of them")
         file = Path(path) if path is not None else default_path(items, chosen, seed, name)
         campaign = open_campaign(file, items, chosen, seed)
     guessed = [] if runs is None else predictions_of(runs, campaign.items())

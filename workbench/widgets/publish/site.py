@@ -19,7 +19,7 @@ from workbench.evaluation.signature import signature
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.runs.store import Run, items_digest
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_folder, read_json
 from workbench.storage.packages import commit, library_versions
 from workbench.widgets.publish.pages import PublishedPage, make_page
@@ -90,8 +90,14 @@ def publish(
     ['about.html', 'index.html', 'models.html', 'passages.html', 'publish.json']
     """
     target = Path(folder)
-    _check(views, max_items=max_items, max_megabytes=max_megabytes)
-    check_replaceable(target)
+    if not isinstance(views, Mapping) or not views or not all(str(name).strip() for name in views):
+        raise DataError(
+            f"the views are {views!r:.80}, expected them by title",
+            remedy='such as {"Passages": wb.browse(items)}',
+        )
+    if others := _other_files(target):
+        problem = f"the folder holds {others[0]!r:.80}, which is not a file of a published site"
+        raise DataError(problem, file=target, remedy="move it away, or name a new folder")
     files = file_names(list(views))
     pages: dict[str, PublishedPage] = {}
     room = int(max_megabytes * _MEGABYTE)
@@ -132,36 +138,14 @@ def _write(path: Path, text: str) -> None:
     path.write_bytes(text.encode("utf-8", "replace"))
 
 
-def _check(views: Any, *, max_items: int, max_megabytes: float) -> None:
-    if not isinstance(views, Mapping) or not views:
-        raise DataError(
-            f"the views are {views!r:.80}, expected them by title",
-            remedy='such as {"Passages": wb.browse(items)}',
-        )
-    if wrong := [name for name in views if not isinstance(name, str) or not name.strip()]:
-        raise DataError(f"the title {wrong[0]!r:.80} of a view is not a text")
-    if not max_items >= 1 or not max_megabytes > 0:
-        raise DataError(
-            f"max_items is {max_items} and max_megabytes {max_megabytes}, expected numbers above 0"
-        )
-
-
-def check_replaceable(folder: Path) -> None:
-    """Raise DataError unless the folder is missing, empty, or a published site without other files."""
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    remedy = "name a new folder"
-    if not (folder / MANIFEST).is_file():
-        raise DataError("the folder holds other files than a published site", file=folder, remedy=remedy)
-    manifest = read_json(folder / MANIFEST, "the list of a published site")
-    files = manifest.get("files") if isinstance(manifest, dict) else None
-    if not isinstance(files, list) or manifest.get("format") != _FORMAT:
-        raise DataError("this is not the list of a published site", file=folder / MANIFEST, remedy=remedy)
-    if others := sorted(
-        path.name for path in folder.iterdir() if path.name not in files or not path.is_file()
-    ):
-        problem = f"the folder holds {others[0]!r:.80} beside a published site"
-        raise DataError(problem, file=folder, remedy="move it away, or name a new folder")
+def _other_files(folder: Path) -> list[str]:
+    """Return the names of what a folder holds beside a published site; DataError if its list is damaged."""
+    file, files = folder / MANIFEST, []
+    if file.is_file():
+        with reading(file, "the list of a published site", remedy="name a new folder"):
+            files = list(read_json(file, "the list of a published site")["files"])
+    held = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path.name for path in held if path.name not in files or not path.is_file()]
 
 
 def file_names(titles: Sequence[str]) -> dict[str, str]:

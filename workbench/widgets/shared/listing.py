@@ -16,6 +16,7 @@ from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.items.query import Query, all_of, of_facets, parse, values_of
 from workbench.items.schema import objects
+from workbench.models.item_words import check_option
 from workbench.render.labels import column_label, label
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.passages import cell_text
@@ -114,17 +115,15 @@ class Listing:
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return a complete, valid state, or raise DataError with the problem."""
         checked = STATE | dict(state)
-        if unknown := set(checked) - set(STATE):
-            raise DataError(f"there is no filter {min(map(str, unknown))!r}; known are {', '.join(STATE)}")
-        if checked["field"] not in FIELDS:
-            raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
+        for name in checked:
+            check_option("the filter", name, list(STATE))
+        check_option("field", checked["field"], FIELDS)
         for name in ("where", "query", "sort", "current"):
             checked[name] = str(checked[name] or "")
         checked |= {"where": checked["where"].strip(), "regex": bool(checked["regex"])}
         check_encodable(checked["query"], "the search")
-        if (column := checked["sort"].removeprefix("-")) and column not in self.sortable:
-            columns = ", ".join(self.sortable)
-            raise DataError(f"there is no column {column!r} to sort by; known are {columns}")
+        if column := checked["sort"].removeprefix("-"):
+            check_option("sort", column, self.sortable)
         return checked
 
     def apply(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,27 +215,17 @@ class Listing:
         A choice is a dict with ``keys`` of the column's bins, or with a closed ``range`` of numbers, None for
         an open end; with ``exclude``, the other rows are listed.
         """
-        if not isinstance(choices, Mapping):
-            raise DataError(f"the choices are {choices!r:.80}, expected a dict by column")
         for name, choice in choices.items():
-            if name not in self.facets:
-                columns = ", ".join(self.facets)
-                raise DataError(f"there is no column {name!r} to filter by; known are {columns}")
             where = replace_clause(where, [name], self._choice(self.facets[name], choice))
         return where
 
-    def _choice(self, column: Binning, choice: Any) -> Query | None:
+    def _choice(self, column: Binning, choice: Mapping[str, Any] | None) -> Query | None:
         if choice is None:
             return None
-        if not isinstance(choice, Mapping):
-            raise DataError(f"the choice of {column.name!r} is {choice!r:.80}, expected a dict or None")
         if "range" in choice:
             query = of_facets({column.name: _range(column.name, choice["range"])})
         else:
-            keys = choice.get("keys", ())
-            if isinstance(keys, str) or not isinstance(keys, Sequence) or len(keys) > len(column.bins):
-                raise DataError(f"the choice of {column.name!r} is {keys!r:.80}, expected a list of bins")
-            query = column.query(keys)
+            query = column.query(choice.get("keys", ()))
         return ~query if query is not None and choice.get("exclude") else query
 
     def chosen(self, name: str) -> tuple[list[str], bool, tuple[float, float] | None]:
@@ -338,13 +327,9 @@ def facets_filter(facets: Any, listing: Listing) -> str:
 
     ``[None]`` chooses missing numbers, and ``{"not": [...]}`` excludes.
     """
-    if not isinstance(facets, Mapping):
-        raise DataError(f"the facets are {facets!r:.80}, expected lists of values by column")
     filters = []
     for name, choice in facets.items():
-        if name not in listing.facets:
-            columns = ", ".join(listing.facets)
-            raise DataError(f"there is no column {name!r} to filter by; known are {columns}")
+        check_option("the column", name, list(listing.facets))
         excluded = isinstance(choice, Mapping)
         values = choice.get("not") if excluded else choice
         listed = isinstance(values, Sequence) and all(map(pd.api.types.is_scalar, values))

@@ -133,11 +133,9 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
     if surprisal is not None:
         several = isinstance(surprisal, Mapping)
         for name, frame in surprisal.items() if several else [("", surprisal)]:
-            if not isinstance(frame, pd.DataFrame) or not {"item_id", "start", "end", "surprisal"} <= {
-                *frame
-            }:
+            if not {"item_id", "start", "end", "surprisal"} <= set(frame):
                 raise DataError(
-                    f"the surprisal {name!r:.60} is not a frame with item_id, start, end and surprisal",
+                    f"the surprisal {name!r:.60} has no columns item_id, start, end and surprisal",
                     remedy="make it with wb.surprisal(model, items)",
                 )
             value = "difference" if "difference" in frame else "surprisal"
@@ -147,16 +145,6 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
             spans = _spans(frame, texts, label, value, _surprisal_note)
             made[label] = Shading(label, "bits", spans, signs if value == "difference" else None)
     return made
-
-
-def checked_shade(name: Any, available: Mapping[str, Shading]) -> str:
-    """Return the name of a shading, or "" for none; DataError for an unknown name."""
-    if name and not (isinstance(name, str) and name in available):
-        raise DataError(
-            f"there is no {name!r:.80} to shade by",
-            remedy=f"one is {next(iter(available))!r:.80}" if available else "pass influence= or surprisal=",
-        )
-    return str(name or "")
 
 
 def _spans(

@@ -7,7 +7,6 @@ state. While the live view is there, its script hides the page.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -240,24 +239,16 @@ class Widget(anywidget.AnyWidget):
     def _handle_message(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         """Answer any message of the page; errors and interrupts are shown there."""
         self._has_page = True
-        message = message if isinstance(message, Mapping) else {"type": message}
-        values = {name: message.get(name) for name in ("lane", "from")}
-        names = {name: each for name, each in values.items() if isinstance(each, str) and each.isascii()}
         try:
-            # half a surrogate pair, or a number without end, could not be sent back
-            json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
             with self._lock:  # an older view must not come last
-                self._answer({**message, "lane": None, "from": "", **names})
+                self._answer({"lane": None, "from": "", **message})
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
             text = "the kernel was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-            answer = {"type": "error", "lane": None, "from": None, **names, "message": text}
-            self.send(answer)
+            names = {name: message.get(name) for name in ("lane", "from")}
+            self.send({"type": "error", **names, "message": text})
 
     def _answer(self, message: Mapping[str, Any]) -> None:
-        answer = getattr(self, f"_on_{message.get('type')}", None)
-        if answer is None:
-            raise DataError(f"the page sent the type {message.get('type')!r:.80}, which is not known")
-        answer(message)
+        getattr(self, f"_on_{message['type']}")(message)
 
     def _static(self, limit: int) -> str:
         """Return the static HTML of a saved notebook, with at most `limit` passages, or words of a list."""
