@@ -1,7 +1,7 @@
 import re
 import struct
 import zlib
-from functools import cache, partial
+from functools import cache
 from xml.etree import ElementTree as ET
 
 import altair as alt
@@ -296,13 +296,9 @@ def test_titles_of_panels_stand_at_one_height(tmp_path):
         (charts.lengths, {"sets": HAND, "column": "pages"}),
         (charts.in_context, {"sets": {"a": HAND}, "paper": {"b": "lambada"}}),
         (charts.in_context, {"sets": {"a": HAND}, "paper": {"a": "dev"}}),
-        (charts.windows, {"runs": [HAND]}),
         (charts.context_needed, {"curves": HAND}),
         (charts.waterfall, {"result": HAND}),
-        (charts.attention_map, {"item": "a", "attention": None}),
         (charts.save, {"chart": "a.svg", "path": HAND}),
-        (charts.side_by_side, {}),
-        (partial(charts.side_by_side, HAND), {}),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, options):

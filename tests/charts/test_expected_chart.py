@@ -255,7 +255,6 @@ def test_a_chart_has_so_many_panels_and_no_more(models, n, most):
     [
         (TABLE.drop(columns="word"), None),
         (TABLE[:0], None),
-        ({}, None),
         (pd.concat([TABLE, TABLE]), None),
         (TABLE.assign(log_prob=3.0), None),
         (scores(made(2)).assign(top_words=[["a"]] * 2, top_log_probs=[[1.0]] * 2), None),

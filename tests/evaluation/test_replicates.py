@@ -17,7 +17,6 @@ import workbench as wb
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
 from workbench.models.baselines.chance import RandomWord
-from workbench.runs.predictions import to_table
 
 RIGHT = np.array([[1, 1, 0, 0, 1, 0], [1, 0, 0, 1, 1, 0], [1, 1, 0, 0, 1, 1]], dtype=bool)  # seeds, items
 CLASSES = ["NE", "NE", "NE", "CN", "CN", "CN"]
@@ -75,7 +74,7 @@ def test_the_order_of_the_items_in_a_run_does_not_matter():
     frames = [predicted(row, word_class=CLASSES, variant=CLASSES) for row in RIGHT]
     sorted_runs, others = (
         [
-            SimpleNamespace(run=f"run-{n}", table=to_table(frame.iloc[order]), info={"seed": n})  # as stored
+            SimpleNamespace(run=f"run-{n}", predictions=frame.iloc[order], info={"seed": n})
             for n, frame in enumerate(frames)
         ]
         for order in ([0, 1, 2, 3, 4, 5], [5, 0, 3, 1, 4, 2])

@@ -5,14 +5,13 @@ import pandas as pd
 import pytest
 import saved_models
 import torch
-from made_predictions import items_of, made, run
+from made_predictions import items_of, made
 from refused import refused
 from saved_models import ITEMS, WORDS
 
 import workbench as wb
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.import_results import import_results
-from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items
 from workbench.models import Reversed, registry
 from workbench.models.base import Predictor
@@ -222,7 +221,6 @@ BROKEN = FRAME.assign(log_prob=[-1, -2, np.nan, -4, -5])
     [
         predictions.check_predictions,
         lambda frame: wb.evaluate(frame, resamples=10),
-        lambda frame: wb.evaluate(run(frame), resamples=10),
         lambda frame: Comparison.of(items_of(FRAME), [FRAME, frame.assign(model="other")], resamples=10),
         lambda frame: wb.leaderboard([frame], resamples=10),
         lambda frame: wb.hardest(frame, items_of(FRAME)),
@@ -235,14 +233,6 @@ def test_a_table_with_such_a_number_is_refused(use):
     refused(use, BROKEN)
     with pytest.raises(DataError):
         use(FRAME.assign(log_prob=[-1, -2, np.inf, -4, -5]))
-
-
-def test_a_run_stored_by_an_earlier_version_is_refused(monkeypatch):
-    monkeypatch.setattr(predictions, "check_log_probs", lambda _frame: None)
-    kept = store.keep(items_of(FRAME), BROKEN)
-    monkeypatch.undo()
-    monkeypatch.setenv("WORKBENCH_HOME", str(kept.folder.parents[1]))
-    refused(predictions_of, kept.run)
 
 
 def test_an_answer_outside_the_vocabulary_may_lack_a_log_probability():
@@ -294,7 +284,7 @@ def test_ask_shows_an_error_and_no_number(model):
     assert len(replies) == 2
     for reply in replies.values():
         assert set(reply) == {"error"}
-        assert "by the model" in reply["error"]
+        assert "not a number" in reply["error"]
 
 
 @pytest.mark.parametrize(

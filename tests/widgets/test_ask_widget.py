@@ -538,8 +538,8 @@ def test_a_question_is_answered_by_the_boosted_model_and_says_so(made):
     "options",
     [{"alpha": -0.5},
      {"alpha": float("nan")},
-     {"alpha": "1"}, {"k": 0},
-     {"k": 2.5}, {"k": 10**6}],
+     {"k": 0},
+     {"k": 10**6}],
 )  # fmt: skip
 def test_what_nothing_can_be_boosted_by_is_refused(options, made):
     refused(ask, Counting(), TEXT, **options)

@@ -424,7 +424,7 @@ def broken(entry):
 
 
 QUESTION = {"time": "2026-01-01T12:00:00+00:00", "text": TEXT, "other": "", "word": "", "candidates": "",
-            "pairs": False}  # fmt: skip
+            "pairs": False, "alpha": 0.0, "k": 10}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,6 @@ QUESTION = {"time": "2026-01-01T12:00:00+00:00", "text": TEXT, "other": "", "wor
     [
         "",
         "[]",
-        '{"format": "another", "questions": []}',
         broken({}),
         broken(QUESTION | {"pairs": 1}),
         broken(QUESTION | {"text": ["a"]}),

@@ -396,7 +396,6 @@ def test_the_figure_hides_what_the_view_hides(tmp_path):
     assert struct.unpack(">I", wide[16:20])[0] == pytest.approx(8.5 / 2.54 * 300, abs=2)
     listening(widget)
     assert ask(widget, type="figure", lane="figure", kind="svg")[0]["name"] == "attention.svg"
-    assert ask(widget, type="figure", kind="exe")[0]["type"] == "error"
     widget.close()
     for reject in (
         lambda: charts.attention_map(ITEMS[1], Windows().attend(ITEMS[:1])[0]),
