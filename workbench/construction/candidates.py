@@ -455,7 +455,8 @@ def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
         rule = list(chunks[0].rule)
         content = {
             "version": VERSION, "key": key, "rule": rule, "dropped": dict(dropped), "cased": is_cased,
-            "sha256": cache.digest(str(VERSION), repr(rule), repr(rows), *sums), "bytes": files.sizes_of(new),
+            "sha256": cache.digest(str(VERSION), repr(rule), repr(rows), *sums),
+            "bytes": files.file_sizes(new),
         }  # fmt: skip
         (new / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 

@@ -115,12 +115,12 @@ def cache_limit() -> int:
 def cache_entries() -> list[CacheEntry]:
     """Return the entries of the cache, the least recently used first; other files and links are left out."""
     entries = []
-    for kind in _listed(paths.cache_home()):
-        for path in () if kind.is_symlink() else _listed(kind):
+    for folder in _listed(paths.cache_home()):
+        for path in () if folder.is_symlink() else _listed(folder):
             if _KEY.fullmatch(path.name) and not path.is_symlink():
                 with contextlib.suppress(OSError):  # another process may remove it
                     times = [each.lstat().st_mtime for each in (path, *path.rglob("*"))]
-                    entries.append(CacheEntry(kind.name, path, folder_size(path), max(times)))
+                    entries.append(CacheEntry(folder.name, path, folder_size(path), max(times)))
     return sorted(entries, key=lambda entry: entry.used)
 
 

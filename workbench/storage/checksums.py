@@ -26,7 +26,7 @@ def write_checksums(folder: Path) -> None:
     """Write the checksums of all visible files below a folder into its ``SHA256SUMS``."""
     (folder / SUMS).unlink(missing_ok=True)
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    visible = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    visible = [name for name in names if not any(segment.startswith(".") for segment in name.parts)]
     lines = [f"{sha256(folder / name)}  {name.as_posix()}\n" for name in sorted(visible)]
     files.write_atomic(folder / SUMS, "".join(lines))
 

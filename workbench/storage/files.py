@@ -78,7 +78,7 @@ def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **co
     for name, array in arrays.items():
         with (folder / f"{name}.npy").open("wb") as file:
             np.save(file, array)
-    text = json.dumps({**content, "arrays": sorted(arrays), "bytes": sizes_of(folder)})
+    text = json.dumps({**content, "arrays": sorted(arrays), "bytes": file_sizes(folder)})
     (folder / main).write_text(text, encoding="utf-8")
 
 
@@ -95,7 +95,7 @@ def read_arrays(
         return content, {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
 
 
-def sizes_of(folder: Path) -> dict[str, int]:
+def file_sizes(folder: Path) -> dict[str, int]:
     """Return the sizes of the files in a folder by name, in bytes."""
     return {path.name: path.stat().st_size for path in list_folder(folder)}
 

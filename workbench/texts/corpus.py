@@ -273,7 +273,7 @@ def write_manifest(folder: Path, info: dict[str, Any], first: np.ndarray) -> Non
     """
     digests = [sha256(folder / name) for name in (IDS, STARTS, WORDS)]
     content = cache.digest(*digests, first.astype("<i8").tobytes())
-    manifest = {"version": VERSION, **info, "sha256": content, "bytes": files.sizes_of(folder)}
+    manifest = {"version": VERSION, **info, "sha256": content, "bytes": files.file_sizes(folder)}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
