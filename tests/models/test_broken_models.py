@@ -31,7 +31,6 @@ NO_WEIGHTS = {
 }  # fmt: skip
 """Families that are fitted and have counts, or a model, in place of weights."""
 OPEN = Items(ITEMS.frame.assign(candidates=None))
-FIRST = ITEMS.frame["item_id"][0]
 
 
 def weights_of(model):

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import tiny_gguf
 import torch
-from gguf import GGUFReader
 from refused import refused
 from tiny_models import byte_pairs
 
@@ -22,7 +21,6 @@ from workbench.models.base import Predictor
 from workbench.models.pretrained import gguf as ours
 from workbench.models.pretrained import known
 from workbench.storage.errors import DataError
-from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
 
 store = importlib.import_module("workbench.runs.store")  # by its name
@@ -111,27 +109,6 @@ def test_another_version_of_what_converts_it_converts_it_again(tiny, monkeypatch
     second = ours.convert(tiny[0])
     assert second.folder != first.folder
     assert second.digest == first.digest  # the same came of it
-
-
-def test_the_bar_names_what_is_done_and_counts_the_bytes_of_tensors(tmp_path, monkeypatch):
-    monkeypatch.delenv("TQDM_DISABLE")
-    path, bars = tmp_path / "counted.gguf", []
-    tiny_gguf.write_gguf(path, "Q8_0", context_length=101)
-
-    def recorded(*arguments, **options):
-        bars.append(progress_bar(*arguments, **options))
-        return bars[-1]
-
-    monkeypatch.setattr(ours, "progress_bar", recorded)
-    ours.convert(path)
-    reading, converting = bars
-    assert (reading.desc, reading.total) == (
-        "counted, Q8_0: reading the tokenizer and the configuration",
-        None,
-    )
-    assert converting.desc == "counted, Q8_0: converting"
-    tensors = GGUFReader(path).tensors
-    assert converting.n == converting.total == sum(tensor.n_bytes for tensor in tensors)
 
 
 def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):

@@ -4,13 +4,8 @@ import getpass
 import importlib.metadata
 from pathlib import Path
 
-import pytest
-
-import workbench as wb
 from workbench import cli, environment_report
 from workbench.environment_report import public_path
-from workbench.models.ngram import kenlm
-from workbench.storage.errors import DataError
 
 
 def test_the_report_has_all_versions(no_data, capsys, monkeypatch):
@@ -43,28 +38,3 @@ def test_paths_name_neither_the_home_folder_nor_the_user(monkeypatch, tmp_path):
 
     monkeypatch.setattr(getpass, "getuser", nobody)
     assert public_path(Path("/data/x")) == "/data/x"
-
-
-@pytest.mark.usefixtures("no_data")
-def test_what_is_broken_is_a_line_of_the_report(monkeypatch, capsys):
-    def missing(_name):
-        raise DataError("not there", remedy="look")
-
-    def broken(*_):
-        raise RuntimeError(f"{Path.home()}/x is broken")
-
-    monkeypatch.setattr(kenlm, "find_program", missing)
-    monkeypatch.setattr(environment_report, "_tagger", broken)
-
-    def missing_package(name):
-        if name == "lambada-workbench":
-            return "1.2.3"
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", missing_package)
-    wb.show_versions()
-    printed = capsys.readouterr().out
-    assert "  version: 1.2.3\n" in printed
-    assert "  torch: not installed\n" in printed
-    assert "  KenLM: missing: `workbench setup` builds it\n" in printed
-    assert "  tagger: RuntimeError: ~/x is broken\n" in printed

@@ -527,9 +527,6 @@ def test_what_a_notebook_keeps_is_small():
     assert not [name for name in browser.keys if "item" in name or "frame" in name]
 
 
-HOSTILE = "</style><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'&amp;"
-
-
 def shown(item, **values):
     context, query = pieces(item, {})
     return {

@@ -12,7 +12,6 @@ from workbench.items.items import Items
 from workbench.render.numbers import MINUS
 from workbench.widgets.compare.page import comparison_page
 
-HOSTILE = "</style></bdi><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;"
 RTL, ZERO, LONG = "\u202eشمس\u202c", "zero\u200bwidth", "w" * 3000
 
 
