@@ -3,21 +3,16 @@
 import gc
 import os
 import tracemalloc
-from functools import partial
 
 import builders as b
 import pytest
 from refused import refused
 
 import workbench as wb
-from workbench.datasets import lambada, load, sources
-from workbench.datasets.user_table import read_table
+from workbench.datasets import load, sources
 from workbench.storage.errors import DataError
 
 DEV = "lambada_development_plain_text.txt"
-ODD_PATHS = [
-    "x" * 5000, "x/" * 5000, "a\0b", "\ud800", "~nobody-of-this-name/x", "pipe", "loop", "/dev/zero", "gone",
-]  # fmt: skip
 
 
 def odd_entries(folder):
@@ -65,30 +60,6 @@ def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
     assert len(load("lambada", path=folder)) == 3
     monkeypatch.setattr(os, "listdir", closing(listdir, tmp_path.name))
     refused(load, "lambada", path=folder)
-
-
-READERS = {
-    **{name: partial(load, name) for name in ("lambada", "cbt", "msrcc", "cnnqa", "sample")},
-    "openai": partial(load, "lambada", "test", variant="openai"),
-    "books": lambda path: list(wb.books(path)),
-    "books of lambada": lambda path: list(wb.books("lambada", path=path)),
-    "vocabulary": lambada.vocabulary,
-    "items": wb.Items.from_parquet,
-    "table": read_table,
-}
-
-
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("end", ["", ".tar.gz", ".parquet", ".csv", ".txt"])
-def test_odd_paths_are_one_error(tmp_path, monkeypatch, reader, end):
-    folder = odd_entries(tmp_path / "folder")
-    if end:
-        os.mkfifo(folder / f"pipe{end}")
-    monkeypatch.chdir(folder)
-    read = READERS[reader]
-    for name in ODD_PATHS:
-        with pytest.raises(DataError):
-            read(path=name + (end or (".csv" if reader == "table" else "")))
 
 
 @pytest.mark.parametrize("line", ["x", "1 a b", "21 q\ta\t\tb"])

@@ -7,8 +7,6 @@ from workbench.storage.errors import DataError
 
 def refused(function, /, *arguments, **options):
     """Check that a call ends in one DataError that names the problem; return it."""
-    if isinstance(function, str):  # a message, which is matched in the test of DataError alone
-        function, *arguments = arguments
     with pytest.raises(DataError) as caught:
         function(*arguments, **options)
     try:

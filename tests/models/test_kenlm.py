@@ -12,7 +12,7 @@ from refused import refused
 
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.kenlm import build_binary, estimate
-from workbench.storage.files import scratch_folder
+from workbench.storage.files import temporary_folder
 
 QUICK = {"memory": "40M"}
 
@@ -26,7 +26,7 @@ TEXT = [
 
 def fit(folder, lines=TEXT, *, temporary=None, **options):
     """Estimate in a scratch folder, as models are; keep the files of the model."""
-    with scratch_folder(temporary or folder) as scratch:
+    with temporary_folder(temporary or folder) as scratch:
         blocks = (f"{line}\n".encode() for line in lines)
         report = estimate(blocks, scratch / "m", **{"order": 3} | QUICK | options)
         for file in scratch.glob("m.*"):

@@ -14,7 +14,7 @@ from workbench.storage.files import (
     atomic_path,
     read_bytes,
     remove,
-    scratch_folder,
+    temporary_folder,
     write_atomic,
 )
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_written_is_one_error_before_the_work(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     for write, name in (
-        (atomic_path, "folder"), (atomic_folder, "file"), (scratch_folder, "file"), (atomic_path, "file/a"),
+        (atomic_path, "folder"), (atomic_folder, "file"), (temporary_folder, "file"), (atomic_path, "file/a"),
         (atomic_folder, "file/a"), (atomic_path, "/dev/null"), (atomic_path, "x" * 300),
     ):  # fmt: skip
         with pytest.raises(DataError), write(tmp_path / name):

@@ -222,7 +222,7 @@ class CandidatePassages:
             )
         rule = Rule(int(minimum), int(shortest), int(longest))
         home = paths.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
-        with files.scratch_folder(home) as scratch:
+        with files.temporary_folder(home) as scratch:
             chunked = _chunked(_sources(novels, scratch / "texts"))
             about = (str(VERSION), repr(tuple(rule)))
             keys = [cache.digest(*about, *(source.key for source in sources)) for sources in chunked]

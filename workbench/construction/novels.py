@@ -109,7 +109,7 @@ def tagged_novels(
     """
     sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
     tagger = _Tagger(pipeline)
-    with files.scratch_folder(tagger.store.folder) as scratch:
+    with files.temporary_folder(tagger.store.folder) as scratch:
         tokeniser = Tokeniser(scratch / "texts")
         tokeniser.read(novels, lines=False)
         blocks = tokeniser.parts()

@@ -258,7 +258,7 @@ def read_shelf(
         **PARAMETERS,
     }
     home = paths.cache_home() / "shelf"
-    with files.scratch_folder(home) as scratch:
+    with files.temporary_folder(home) as scratch:
         frame, inputs, unreadable = _copied(novels, scratch, on_error)
         if offensive is not None:
             inputs.append(FileDigest.of(offensive))

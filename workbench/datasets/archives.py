@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_folder, scratch_folder
+from workbench.storage.files import atomic_folder, temporary_folder
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 
@@ -136,7 +136,7 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
     `sums` has the sha256 of some files. DataError if one differs, or the archive is damaged or holds a path
     that leads out of the folder.
     """
-    with scratch_folder(archive.parent) as space:
+    with temporary_folder(archive.parent) as space:
         out = space / unpacked_folder(archive).name
         out.mkdir()
         with reading(archive, "this archive is damaged, unsafe or cut short and", remedy=_AGAIN):

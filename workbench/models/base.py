@@ -27,7 +27,7 @@ from workbench.models.prediction_rows import Ranked, check_ranked, from_ranking,
 from workbench.runs.predictions import Floats
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import read_json, scratch_folder, write_atomic
+from workbench.storage.files import read_json, temporary_folder, write_atomic
 from workbench.texts.overlap import passages_in_training
 
 FILE = "predictor.json"
@@ -379,7 +379,7 @@ class Predictor(ABC):
         it cannot be written, as on a full disk; a model that was there stays.
         """
         target = Path(folder)
-        with scratch_folder(target) as new, writing(target, "this model"):
+        with temporary_folder(target) as new, writing(target, "this model"):
             self._save(new)
             about = {"model": registry.name_of(type(self)), "config": self.config}
             write_atomic(new / FILE, json.dumps(about, indent=1))

@@ -316,7 +316,8 @@ def _train(corpus: Corpus, info: dict[str, Any]) -> Vectors:
     """Return the input and output vectors that gensim trains."""
     from gensim.models import Word2Vec  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
-    check_value("vocabulary", info["vocabulary"], info["vocabulary"] >= 1, "1 or more")
+    for name in ("vocabulary", "dimensions", "window", "epochs"):
+        check_value(name, info[name], info[name] >= 1, "1 or more")
     n, sentences = min(info["vocabulary"], len(corpus.words)), len(corpus.starts) - 1
     model = Word2Vec(
         sg=0, hs=0, vector_size=info["dimensions"], window=info["window"], epochs=info["epochs"], min_count=1,

@@ -208,15 +208,6 @@ def add_subject(connection: sqlite3.Connection, name: str | None, token: str, no
     return Subject(int(number or 0), name, token)
 
 
-def check_subject(connection: sqlite3.Connection, subject: int) -> None:
-    """Refuse an unknown subject."""
-    if (
-        not is_id(subject)
-        or not connection.execute("SELECT 1 FROM subjects WHERE id = ?", (subject,)).fetchone()
-    ):
-        raise RefusalError(f"there is no subject {subject!r:.40}", "unknown subject")
-
-
 def is_id(value: Any) -> bool:
     """Return True if a value can be the number of a page or subject."""
     return type(value) is int and 0 < value < 1 << 63

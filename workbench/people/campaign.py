@@ -231,7 +231,8 @@ class Campaign:
         """
         now = self._clock()
         with self.write_transaction() as connection:
-            assignment.check_subject(connection, subject_id)
+            if not connection.execute("SELECT 1 FROM subjects WHERE id = ?", (subject_id,)).fetchone():
+                raise RefusalError(f"there is no subject {subject_id!r:.40}", "unknown subject")
             assignment.expire_pages(connection, now)
             page = assignment.open_page(connection, subject_id)
             if page is None:

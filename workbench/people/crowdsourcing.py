@@ -252,7 +252,11 @@ def _save_page(
         for words, (_, item) in zip(_guesses(row, tasks, _labels(connection)), tasks, strict=True)
     ]
     if saved_name is not None:
-        _check_same(connection, page, names, saved_name, guesses)
+        if name != saved_name:
+            raise RefusalError(f"page {page} has the answers of another assignment", "finished page")
+        if [(worker, list(words)) for words in guesses] != _saved_guesses(connection, page):
+            problem = f"the assignment {name!r:.60} was imported before, with other answers"
+            raise RefusalError(problem, "answered before")
         return len(tasks)
     if state != "open":
         raise RefusalError(f"the time for page {page} is over", "expired page", remedy="export new pages")
@@ -288,26 +292,15 @@ def _worker(connection: sqlite3.Connection, worker: str, now: float) -> int:
     return assignment.add_subject(connection, worker, secrets.token_urlsafe(32), now).id
 
 
-def _check_same(
-    connection: sqlite3.Connection,
-    page: int,
-    names: tuple[str, str, int],
-    saved_name: str,
-    guesses: Sequence[Sequence[str]],
-) -> None:
-    """Refuse a row about a saved page, unless it is the same row."""
-    name, worker, _ = names
-    if name != saved_name:
-        raise RefusalError(f"page {page} has the answers of another assignment", "finished page")
+def _saved_guesses(connection: sqlite3.Connection, page: int) -> list[tuple[str, list[str]]]:
+    """Return the worker and the guesses of each task of a saved page."""
     saved = connection.execute(
         """SELECT s.name, a.guesses FROM assignments n
         JOIN answers a ON a.subject = n.subject AND a.item = n.item
         JOIN subjects s ON s.id = n.subject WHERE n.page = ? ORDER BY n.position""",
         (page,),
     ).fetchall()
-    if [(worker, list(words)) for words in guesses] != [(who, json.loads(words)) for who, words in saved]:
-        problem = f"the assignment {name!r:.60} was imported before, with other answers"
-        raise RefusalError(problem, "answered before")
+    return [(worker, json.loads(words)) for worker, words in saved]
 
 
 def _guesses(

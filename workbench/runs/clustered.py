@@ -18,7 +18,7 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.runs import predictions
 from workbench.storage.cache import Cache, digest
-from workbench.storage.files import scratch_folder
+from workbench.storage.files import temporary_folder
 from workbench.storage.parallel import run_chunks
 
 CHUNK = 100  # items that a worker predicts at a time
@@ -112,7 +112,7 @@ def _sent(model: Any, home: Path) -> Iterator[ModelSource]:
     if type(model).__module__.partition(".")[0] != "workbench":
         yield ModelSource(None, model=model)
         return
-    with scratch_folder(home) as folder:
+    with temporary_folder(home) as folder:
         model.save(folder / "model")
         attention = bool(getattr(model, "attention", False))
         yield ModelSource(folder / "model", type(model), attention)

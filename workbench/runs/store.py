@@ -39,7 +39,7 @@ from workbench.storage.files import (
     atomic_folder,
     list_folder,
     remove,
-    scratch_folder,
+    temporary_folder,
 )
 from workbench.storage.packages import commit
 from workbench.storage.parallel import dask_client
@@ -197,7 +197,7 @@ def predict(
             with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
                 write_item_columns(run.folder, items)
             return run
-    with scratch_folder(home):  # the store may be written to
+    with temporary_folder(home):  # the store may be written to
         pass
     training = {"checked_for": None} | model.training if model.training else {}
     training = json_value(training, f"the training of {model.name!r}")

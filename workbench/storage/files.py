@@ -118,7 +118,7 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def scratch_folder(home: Path | str) -> Iterator[Path]:
+def temporary_folder(home: Path | str) -> Iterator[Path]:
     """Yield a new hidden folder in `home` and remove it afterwards; `home` is made if missing.
 
     A killed process leaves its folder, whose name begins with ``.partial-``. DataError if no folder can be
@@ -166,7 +166,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     target = Path(path)
     with writing(target):
         check_target(target, stat.S_ISREG, "a file")
-    with scratch_folder(target.parent) as space, _full_disk(target):
+    with temporary_folder(target.parent) as space, _full_disk(target):
         temporary = space / target.name
         yield temporary
         with writing(target):
@@ -193,7 +193,7 @@ def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     target = Path(path)
     with writing(target, "this folder"):
         check_target(target, stat.S_ISDIR, "a folder")
-    with scratch_folder(target.parent) as space, _full_disk(target):
+    with temporary_folder(target.parent) as space, _full_disk(target):
         new, old = space / "new", space / "old"
         new.mkdir()
         yield new

@@ -151,7 +151,7 @@ class Corpus:
         if isinstance(texts, Corpus):
             return texts
         home = paths.cache_home() / "corpus"
-        with files.scratch_folder(home) as scratch:
+        with files.temporary_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
             tokeniser.read(texts)
             folder = home / cache.digest(tokeniser.key, str(lower))

@@ -19,7 +19,7 @@ from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.kenlm_records import Text, compile_intermediate
 from workbench.storage import cache
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_folder, atomic_path, read_json, scratch_folder
+from workbench.storage.files import atomic_folder, atomic_path, read_json, temporary_folder
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
@@ -87,7 +87,7 @@ def kenlm_binary(folder: Path, model: BackOff) -> Path:
     home = folder / KENLM
     if (home / BINARY).is_file():
         return home / BINARY
-    with atomic_folder(home) as new, scratch_folder(folder) as scratch:
+    with atomic_folder(home) as new, temporary_folder(folder) as scratch:
         save_arpa(model, scratch / "model.arpa")
         kenlm.build_binary(scratch / "model.arpa", new / BINARY)
     return home / BINARY
@@ -117,7 +117,7 @@ def _estimate(
     """Write the arrays into a folder; return the estimation's report."""
     order, pruning = settings["order"], settings["pruning"]
     if settings["smoothing"] == "kneser-ney":
-        with scratch_folder(temporary or folder) as scratch:
+        with temporary_folder(temporary or folder) as scratch:
             text, prefix = Text(corpus, words), scratch / "grams"
             report = kenlm.estimate(
                 text, prefix, order=order, pruning=pruning, memory=memory, blocks=len(text),

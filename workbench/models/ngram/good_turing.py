@@ -25,7 +25,7 @@ from workbench.models.ngram.backoff import (
     write_level,
 )
 from workbench.storage.errors import DataError, writing
-from workbench.storage.files import scratch_folder
+from workbench.storage.files import temporary_folder
 from workbench.storage.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def count(
     for number in range(len(stream.blocks)):
         seen += np.bincount(stream.words(number), minlength=len(seen))
     rows = [(np.arange(len(seen), dtype=np.uint64), seen.astype(np.uint32), _count_of_counts(seen[:-1]))]
-    with scratch_folder(folder or tempfile.gettempdir()) as scratch:
+    with temporary_folder(folder or tempfile.gettempdir()) as scratch:
         temporary = scratch if len(stream.blocks) > 1 else None
         ids = np.empty(stream.size, np.uint32)  # index of the n-gram of the order below that ends here
         for length in range(2, order + 1):

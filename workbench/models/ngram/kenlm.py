@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path, scratch_folder
+from workbench.storage.files import atomic_path, temporary_folder
 from workbench.storage.paths import programs_home, resource
 from workbench.storage.progress import progress_bar
 
@@ -118,7 +118,7 @@ def build_binary(arpa: Path, binary: Path) -> None:
     DataError
         If the model is incomplete, memory or disk do not suffice, or the program is killed or missing.
     """
-    with scratch_folder(binary.parent) as folder, atomic_path(binary) as target:
+    with temporary_folder(binary.parent) as folder, atomic_path(binary) as target:
         program, files = find_program("build_binary"), (arpa.absolute(), target.absolute())
         command: list[str | Path] = [program, "-S", "2G", "-T", f"{folder}/", "probing", *files]
         run_program(command, folder=folder, label="build_binary")

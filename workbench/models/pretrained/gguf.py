@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from workbench.storage import cache, files
 from workbench.storage.checksums import SUMS, check_checksums, sha256, write_checksums
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import read_json, scratch_folder
+from workbench.storage.files import read_json, temporary_folder
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
 
@@ -80,7 +80,7 @@ def convert(file: Path) -> Converted:
             with writing(folder, "this damaged folder"):
                 files.remove(folder)
     if not folder.is_dir():
-        with scratch_folder(home) as alone:
+        with temporary_folder(home) as alone:
             link = alone / "model.gguf"
             link.symlink_to(file.resolve())
             _convert_into(folder, file, link)
