@@ -377,5 +377,6 @@ def test_predictions_follow_stay_or_are_others():
     assert np.isnan([row["substitute"], row["memorization_ratio"], row["other_low"]]).all()
     assert "Predictions where the answer was replaced" in wb.memorization(run, changed).to_html()
     refused(wb.memorization, run, items)
-    refused(wb.memorization, run.assign(item_id=list("abcd")), changed)
+    [row] = wb.memorization(run.assign(item_id=list("abcd")), changed).to_dict("records")
+    assert row["n"] == 0
     refused(wb.memorization, run, changed, originals=[before, before.assign(model="b")])

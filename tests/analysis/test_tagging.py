@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 from thinc.api import NumpyOps
 
 from workbench.analysis import tagging
-from workbench.storage import paths
+from workbench.storage import packages, paths
 from workbench.storage.parallel import run_chunks
 
 WORDS = ["The", "herons", "waited", ".", "``", "Ada", "nod-ded", "n't", "a b"]
@@ -154,10 +154,12 @@ def test_an_installed_package_is_found_by_its_name(tmp_path, monkeypatch, ruled)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: en-reedy\nVersion: 1.2.3\n")
     (info / "entry_points.txt").write_text("[spacy_models]\nen_reedy = en_reedy\n")
     monkeypatch.syspath_prepend(tmp_path)
+    packages._entry_points.cache_clear()  # they are read once per process
     assert "en_reedy" in tagging.installed()
     assert tagging.find_pipeline("en_reedy").label == "en_reedy 1.2.3"
     assert tagging.tag(tagging.load("en_reedy"), [["Ada"]], [0]) == ([["PROPN"]], ["Ada"])
     monkeypatch.delitem(sys.modules, "en_reedy")
+    packages._entry_points.cache_clear()
 
 
 REMEDIES = {
