@@ -357,7 +357,7 @@ def test_the_command_compares_logs(no_data, tmp_path, capsys):  # noqa: ARG001 -
     assert "samples_lambada_openai_local - mockllm/model" in output
     assert "McNemar" in page.read_text(encoding="utf-8")
     assert cli.main(["compare", *logs, "--filter", "x"]) == 1
-    assert "no log has a filter 'x'" in capsys.readouterr().err
+    assert "filter is 'x', expected one of none, includes, match" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["nowhere.jsonl", "nowhere.eval"])

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import Binning
 from workbench.evaluation.comparison import Comparison
 from workbench.items.query import Query, all_of
-from workbench.models.item_words import check_option
-from workbench.storage.errors import DataError
+from workbench.models.item_words import check_option, check_value
 from workbench.widgets.shared.listing import STATE, Listing, clauses, replace_clause
 
 STATE_OF_COMPARE: dict[str, Any] = {
@@ -128,10 +127,9 @@ class ComparedItems(Listing):
     def _pair(self, pair: Any) -> list[str] | None:
         if not pair:
             return None
-        first, second = map(self._model, pair)
-        if first == second:
-            raise DataError(f"'pair' names {first!r} twice", remedy="name two different models")
-        return [first, second]
+        labels = list(dict.fromkeys(map(self._model, pair)))
+        check_value("pair", pair, len(labels) == len(pair) == 2, "two different models")  # noqa: PLR2004 - a pair
+        return labels
 
     # -- the cell of two models
 
