@@ -254,7 +254,9 @@ class Reader(TrainedNetwork, Predictor):
             forms = [word_tokens(item, word, lower=self.lower) for word in row]
             index = {form: number for number, form in enumerate(dict.fromkeys(forms))}
             rows.append([values[index[form]] for form in forms])
-        return pad(rows)
+        scores = pad(rows)
+        check_scores(items, scores, words, model=self.name, dtype=self.dtype)  # infinite ones are refused too
+        return scores
 
     def attend(self, items: Items) -> list[Attention]:
         """Return the network's attention in each item; DataError if it has none.
