@@ -236,7 +236,7 @@ def test_bad_rows_of_a_table_are_left_out_where_that_is_asked_for(tmp_path):
         ("own.csv", ["cat"], ["3 cells", "row 1: the text has 2 blanks"]),
         ("own.jsonl", [None], ["cannot be read", "row 1: the text is ''"]),
     ):
-        refused(problems[0], load, tmp_path / name)
+        refused(load, tmp_path / name)
         items = load(tmp_path / name, on_error="skip")
         assert [item.answer for item in items] == answers
         assert len(items.problems) == 2

@@ -388,7 +388,7 @@ def test_where_a_game_lies_and_what_it_refuses(tmp_path, monkeypatch, items):
     refused(wb.guess, items, "unfolding", name="mine")
     for options in [
         {"name": "../mine"}, {"protocol": "chess"},
-        {"condition": "half"}, {"rows": 3},
+        {"condition": "half"},
         {"protocol": "unfolding", "condition": "passage"},
         {"protocol": "cbt"}, {"name": "a", "path": "b"},
     ]:  # fmt: skip

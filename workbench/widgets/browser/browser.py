@@ -16,7 +16,7 @@ from workbench.items import notes as remarks
 from workbench.items.items import Item, Items, Span, check_items
 from workbench.items.query import all_of
 from workbench.items.schema import objects
-from workbench.models.item_words import check_option
+from workbench.models.item_words import check_option, check_value
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
@@ -151,7 +151,9 @@ class Browser(ListWidget):
         return self._listing.apply(values) | view
 
     def _with_facets(self, facets: Any, where: str) -> str:
-        chosen = facets_filter(facets or {}, self._listing)
+        facets = facets or {}
+        check_value("facets", facets, isinstance(facets, Mapping), "choices by the name of a column")
+        chosen = facets_filter(facets, self._listing)
         return str(all_of([*clauses(chosen), *clauses(where)])) if chosen else where
 
     def _table_setting(self, table: Any) -> list[str] | bool:
