@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from workbench.items.text import closed_up_spans, readable, readable_spans, sentences, tokenize
@@ -255,11 +255,13 @@ TEXTS = st.one_of(JUNK, SOUP, passages().map(" ".join), st.text(max_size=40))
 
 @given(passages())
 @example(["the", "--", "``", "'em", ".", "''"])
+@example(["the", "--", "``", "$", "25", ".", "''"])
 def test_what_is_readable_can_be_cut_again(tokens):
+    assume(not re.search(r"\bI \. ", " ".join([*tokens, ""])))  # the I of "I. I." may be an initial
     text = readable(" ".join(tokens))
     assert tokenize(text) == tokens
     assert sentences(text) == sentences(text.lower())
-    if re.search("—[“”]’", text):  # a straight quote between a dash and an apostrophe may open or close
+    if re.search("—[“”]‘?’", text):  # a straight quote between a dash and an apostrophe may open or close
         return
     straight = tokenize(re.sub("[“”]", '"', text))
     quotes, expected = ([token for token in each if token in ("``", "''")] for each in (straight, tokens))

@@ -428,7 +428,8 @@ def _opens(text: str, offset: int, last: str, *, quoted: bool) -> bool:
         return bool(after.strip())
     # Without a space: "he said--'go'" and "said.""Go" open, "but--" and "go," do not.
     after = text[offset + 1 : offset + 3].lstrip("'\"“‘")[:1]
-    return after.isalnum() and not before.isalnum() and (last == "--" or not quoted)
+    is_word = after.isalnum() or after in {"$", "£", "€"}
+    return is_word and not before.isalnum() and (last == "--" or not quoted)
 
 
 _BRACKET_MARKS = frozenset(mark for mark in (*_OPEN, *_CLOSE) if mark.startswith("-"))
