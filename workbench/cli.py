@@ -432,8 +432,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.metrics import evaluate
     from workbench.models import registry
     from workbench.models.base import Predictor
-    from workbench.models.item_words import check_option
     from workbench.runs.store import predict
+    from workbench.storage.errors import check_option
 
     items = _required_items(arguments)
     named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.model_names()]

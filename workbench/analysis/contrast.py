@@ -11,7 +11,7 @@ from workbench.analysis import statistics
 from workbench.analysis.proportions import Floats, benjamini_hochberg, holm
 from workbench.render.labels import label
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.storage.errors import DataError
+from workbench.storage.errors import check_option, check_value
 
 SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 """Columns of the annotations that are no features."""
@@ -95,18 +95,10 @@ def contrast(
     """
     frames = statistics.named_sets(dict(zip(names, (a, b), strict=True)))
     taken = {*_COLUMNS, ""} - {"a", "b"}
-    valid = {
-        "names": (names, len(frames) == 2 and not taken & set(frames)),  # noqa: PLR2004 - two sets
-        "level": (level, 0 < level < 1),
-        "correction": (correction, correction in CORRECTIONS),
-    }
-    for option, (value, is_valid) in valid.items():
-        if not is_valid:
-            raise DataError(
-                f"{option}={value!r} is not possible",
-                remedy="pass two different names that are no columns of the result, a level between 0 and 1 "
-                f"such as 0.95, and as correction one of {', '.join(CORRECTIONS)}",
-            )
+    are_names = len(frames) == 2 and not taken & set(frames)  # noqa: PLR2004 - two sets
+    check_value("names", names, are_names, "two different names that are no columns of the result")
+    check_value("level", level, 0 < level < 1, "a level between 0 and 1, such as 0.95")
+    check_option("correction", correction, list(CORRECTIONS))
     left_out: dict[str, str] = {}
     rows: list[dict[str, Any]] = []
     for feature in dict.fromkeys([*a.columns, *b.columns]):

@@ -13,8 +13,8 @@ from workbench.analysis.mentions import mentions
 from workbench.charts import theme
 from workbench.items.marked_text import WeightedPiece, weighted_pieces
 from workbench.items.schema import Item
-from workbench.models.item_words import Attention, check_option
-from workbench.storage.errors import DataError
+from workbench.models.item_words import Attention
+from workbench.storage.errors import DataError, check_option
 
 _SIZE = 13  # of the text, in px
 _LINE = 22  # distance of lines, in px

@@ -15,10 +15,10 @@ from workbench.evaluation.model_predictions import labels, predictions_of
 from workbench.evaluation.significance import single_model
 from workbench.evaluation.slices import bins_of, joined
 from workbench.items.items import Items
-from workbench.models.item_words import check_option
 from workbench.probing.context_accuracy import with_intervals
 from workbench.render.labels import label
 from workbench.render.numbers import percent, points, span
+from workbench.storage.errors import check_option
 
 if TYPE_CHECKING:
     from workbench.probing.protocols import ProtocolRuns

@@ -19,8 +19,7 @@ from markupsafe import escape
 
 from workbench.charts import theme
 from workbench.charts.chart_tables import first_title, tables_html
-from workbench.models.item_words import check_option
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import write_atomic
 
 _ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")

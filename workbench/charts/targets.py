@@ -17,9 +17,8 @@ from workbench.analysis import statistics
 from workbench.analysis.statistics import Sets
 from workbench.charts import theme
 from workbench.datasets import published
-from workbench.models.item_words import check_option
 from workbench.render.labels import label
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 
 Beside = bool | Mapping[str, str]
 """True: by the sets' items and names; False: none; or set name -> set of the paper."""

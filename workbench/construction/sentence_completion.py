@@ -39,7 +39,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.ngram.model import NGram
 from workbench.storage import cache, parallel
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_value
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import held_out_books
 from workbench.texts.tokenise import HEADING, RULE, Novels, checked_texts
@@ -155,20 +155,13 @@ def questions(
     """
     sources.check_choice("choice", choose, CHOICES, "choose")
     sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
-    valid = {
-        "number": (number, number is None or number >= 1),
-        "frequency": (frequency, 0 < frequency <= 1),
-        "minimum": (minimum, minimum >= 1),
-        "best": (best, N_OPTIONS <= best <= alternates),
-        "lengths": (lengths, len(lengths) == 2 and 0 < lengths[0] <= lengths[1]),  # noqa: PLR2004 - a range
-    }
-    for option, (value, is_valid) in valid.items():
-        if not is_valid:
-            raise DataError(
-                f"{option}={value!r} is not possible",
-                remedy="pass a number of 1 or more, 0 < frequency <= 1, minimum >= 1, "
-                f"{N_OPTIONS} <= best <= alternates, and the least and the greatest length of a sentence",
-            )
+    check_value("number", number, number is None or number >= 1, "1 or more")
+    check_value("frequency", frequency, 0 < frequency <= 1, "a number above 0, at most 1")
+    check_value("minimum", minimum, minimum >= 1, "1 or more")
+    are_enough = N_OPTIONS <= best <= alternates
+    check_value("best", best, are_enough, f"{N_OPTIONS} or more, at most the {alternates} alternates")
+    is_range = len(lengths) == 2 and 0 < lengths[0] <= lengths[1]  # noqa: PLR2004 - a range
+    check_value("lengths", lengths, is_range, "the least and the greatest length of a sentence")
     if model is not None and (texts is None or not isinstance(model, NGram)):
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"

@@ -13,10 +13,9 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.model_predictions import as_list, items_of
 from workbench.items.items import Items, check_items
 from workbench.items.schema import BLANK
-from workbench.models.item_words import check_option
 from workbench.render.numbers import fixed
 from workbench.render.tables import html_table
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 
 By = Literal["difficulty", "disagreement", "alone", "variance", "all wrong"]
 _SHOWN = 20

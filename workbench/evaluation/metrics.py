@@ -34,12 +34,12 @@ from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import check_group_names, grouped, joined
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
-from workbench.models.item_words import check_option
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs import measures
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.cache import digest
+from workbench.storage.errors import check_option
 
 _WHOLE = {"dataset", "split", "variant", "word_class", "language"}  # their groups are sets of their own
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")

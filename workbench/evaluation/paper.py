@@ -32,10 +32,10 @@ from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH, language
-from workbench.models.item_words import check_option
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
+from workbench.storage.errors import check_option
 
 NAMES = ("lambada", "cbt", "msrcc", "cnnqa", "cbt-variants", "cbt-anonymised", "cnnqa-ablation")
 """Tables that can be shown."""

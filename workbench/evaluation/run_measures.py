@@ -34,13 +34,12 @@ from workbench.evaluation.significance import compare_pair
 from workbench.evaluation.slices import OF_PREDICTIONS, check_group_names, grouped, joined
 from workbench.items.items import Items
 from workbench.items.language import language
-from workbench.models.item_words import check_option
 from workbench.runs import store
 from workbench.runs.measures import MEASURES
 from workbench.runs.run_table import ITEM_COLUMNS, item_columns
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.checksums import sha256
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, check_option, reading
 from workbench.storage.paths import data_home
 
 SETS = ("dataset", "split", "variant")

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from workbench.items import cells, questions, schema
 from workbench.items import text as wt
-from workbench.items.cells import check_options, plain_cell, shown, text_cell
+from workbench.items.cells import check_options, plain_cell, text_cell
 from workbench.items.language import folder_of, in_language, languages_of_rows
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, check_option, reading
 from workbench.storage.files import atomic_path, read_parquet
 
 __all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "Item", "Items", "Span"]
@@ -410,10 +410,8 @@ def items_from_frame(
     named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
     check_options({"text": text, "answer": answer} | named, "a column")
     check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
-    choices = {"tokenised": (tokenised, (None, True, False)), "on_error": (on_error, ("raise", "skip"))}
-    for option, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise DataError(f"{option} is {shown(value)}, expected one of {', '.join(map(repr, allowed))}")
+    check_option("tokenised", tokenised, (None, True, False))
+    check_option("on_error", on_error, ("raise", "skip"))
     if item_id is None and "item_id" in frame.index.names and not set(COLUMNS) - {"item_id"} <= set(frame):
         named["item_id"] = "item_id"
     frame = cells.index_as_columns(frame)

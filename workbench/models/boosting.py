@@ -11,9 +11,9 @@ import numpy as np
 from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_value
 from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
+from workbench.storage.errors import check_value
 
 WINDOWS = (3, 5, 10, 20)
 """Numbers of words of the short context that `Boosted.tuned` compares."""

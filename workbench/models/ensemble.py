@@ -14,12 +14,12 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, Side, check_value
+from workbench.models.item_words import ReadContext, Side
 from workbench.models.prediction_rows import check_scores
 from workbench.runs.predictions import Floats, check_predictions
 from workbench.runs.store import find_run
 from workbench.storage.cache import digest
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_value
 
 _SYSTEMS = ("MEMNNS (WINDOW MEMORY + ENSEMBLE)", "MEMNNS (WINDOW MEMORY + SELF-SUP. + ENSEMBLE)")
 _SUM = 1e-6  # by which the sum of probabilities may differ from 1

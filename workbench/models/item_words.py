@@ -139,17 +139,6 @@ def is_word(token: str) -> bool:
     return any(map(str.isalnum, token))
 
 
-def check_option(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Raise DataError if a value is not one of the allowed ones."""
-    check_value(name, value, value in allowed, f"one of {', '.join(allowed)}")
-
-
-def check_value(name: str, value: object, valid: bool, expected: str) -> None:  # noqa: FBT001 - the result of a test
-    """Raise DataError, which says what was expected, if the value of an option is not `valid`."""
-    if not valid:
-        raise DataError(f"{name} is {value!r:.100}, expected {expected}")
-
-
 class Attention(NamedTuple):
     """Attention weights of a model in one item.
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from workbench.items.items import Items
 from workbench.models.base import pad
-from workbench.models.item_words import check_option, check_value, is_word
+from workbench.models.item_words import is_word
 from workbench.models.vectors import Scope, VectorModel, Vectors, unit
 from workbench.runs.predictions import Floats
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
 

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, check_option, check_value, passages
+from workbench.models.item_words import ReadContext, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, check_option, check_value, reading
 from workbench.storage.files import atomic_folder, read_arrays, write_arrays
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar

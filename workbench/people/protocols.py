@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from workbench.analysis import lemmas
 from workbench.runs.predictions import bare_word
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 
 Condition = Literal["passage", "sentence", "unfolding"]
 """What a person sees: the whole passage, the target sentence alone, or the target sentence and then one
@@ -30,13 +30,6 @@ _PROSE = {
 MATCHES = ("exact", "case", "number", "spelling", "no")
 """How a guess matches, the best first: the same word; the same but for case; singular and plural of one noun;
 one letter added, left out or changed; not at all. Case does not count for the last three."""
-
-
-def _check_fields(fields: Mapping[str, tuple[Any, bool, str]]) -> None:
-    """Raise DataError for a field that is not valid: its value, whether it is, and what is expected."""
-    for name, (value, is_valid, expected) in fields.items():
-        if not is_valid:
-            raise DataError(f"{name} is {value!r:.60}, expected {expected}", remedy="pass another value")
 
 
 @dataclass(frozen=True)
@@ -74,18 +67,13 @@ class ProtocolStep:
     price: float = 0.0
 
     def __post_init__(self) -> None:
-        conditions, passes, numbers = get_args(Condition), get_args(Passes), f"a number from 1 to {_MOST}"
+        check_option("condition", self.condition, get_args(Condition))
+        check_option("passes", self.passes, get_args(Passes))
         most_guesses = 1 if self.condition == "unfolding" else _MOST
-        _check_fields(
-            {
-                "condition": (self.condition, self.condition in conditions, f"one of {conditions}"),
-                "passes": (self.passes, self.passes in passes, f"one of {passes}"),
-                "people": (self.people, 1 <= self.people <= _MOST, numbers),
-                "per_page": (self.per_page, 1 <= self.per_page <= _MOST, numbers),
-                "guesses": (self.guesses, 1 <= self.guesses <= most_guesses, f"1 to {most_guesses} guesses"),
-                "price": (self.price, 0 <= self.price < math.inf, "0 dollars or more"),
-            }
-        )
+        for name, most in (("people", _MOST), ("per_page", _MOST), ("guesses", most_guesses)):
+            number = getattr(self, name)
+            check_value(name, number, 1 <= number <= most, f"a number from 1 to {most}")
+        check_value("price", self.price, 0 <= self.price < math.inf, "0 dollars or more")
 
     def outcome(self, n_judged: int, n_right: int) -> Literal["open", "passed", "dropped"]:
         """Return the outcome of an item from its number of judgments and of right ones."""
@@ -135,14 +123,10 @@ class Protocol:
     def __post_init__(self) -> None:
         is_accepted = MATCHES[0] in self.accept and set(self.accept) <= set(MATCHES[:-1])
         matches = f'"exact" and perhaps some of {", ".join(MATCHES[1:-1])}'
-        _check_fields(
-            {
-                "name": (self.name, bool(self.name), "a name"),
-                "steps": (self.steps, bool(self.steps), "a ProtocolStep or more"),
-                "accept": (self.accept, is_accepted, matches),
-                "lease": (self.lease, 0 < self.lease < math.inf, "more than 0 seconds"),
-            }
-        )
+        check_value("name", self.name, bool(self.name), "a name")
+        check_value("steps", self.steps, bool(self.steps), "a ProtocolStep or more")
+        check_value("accept", self.accept, is_accepted, matches)
+        check_value("lease", self.lease, 0 < self.lease < math.inf, "more than 0 seconds")
 
     def to_json(self) -> str:
         """Return the protocol as JSON."""

@@ -14,11 +14,10 @@ from workbench.evaluation.metrics import measured_columns, resampled
 from workbench.items.changes import shortened
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_option, check_value
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
 from workbench.runs.predictions import check_model
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 
 Unit = Literal["sentences", "words"]
 

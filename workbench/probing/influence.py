@@ -17,10 +17,10 @@ from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Units, int
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span, check_items
 from workbench.models.base import Predictor
-from workbench.models.item_words import Attention, check_option, check_value
+from workbench.models.item_words import Attention
 from workbench.probing import check_probable
 from workbench.runs.predictions import check_model
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 
 Part = Literal["sentence", "word", "mention"]
 How = Literal["omitted", "masked"]

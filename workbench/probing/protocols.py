@@ -15,14 +15,13 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_option, check_value
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs.predictions import check_model
 from workbench.runs.store import Run, predict
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 
 Unit = Literal["whole-word", "word", "last-token"]
 Words = Literal["none", "vocabulary", "stop-words"]

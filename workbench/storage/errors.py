@@ -1,10 +1,10 @@
-"""The one error of the workbench, and the conversion of other errors into it."""
+"""The one error of the workbench, checks of options, and the conversion of other errors."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,17 @@ class DataError(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the error with all its attributes."""
         return partial(DataError, file=self.file, line=self.line, remedy=self.remedy), (self.problem,)
+
+
+def check_option(name: str, value: object, allowed: Sequence[Any]) -> None:
+    """Raise DataError if the value of an option is not one of the allowed ones."""
+    check_value(name, value, value in allowed, f"one of {', '.join(map(str, allowed))}")
+
+
+def check_value(name: str, value: object, valid: bool, expected: str) -> None:  # noqa: FBT001 - the result of a test
+    """Raise DataError, which says what was expected, if the value of an option is not `valid`."""
+    if not valid:
+        raise DataError(f"{name} is {value!r:.100}, expected {expected}")
 
 
 _LONGEST = 300

@@ -17,10 +17,9 @@ from workbench.evaluation.interchange.records import FileRecord, Notes, number_o
 from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items, check_items
 from workbench.items.text import is_encodable
-from workbench.models.item_words import check_option
 from workbench.runs import predictions
 from workbench.runs.predictions import OPTIONAL, SCHEMA
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import atomic_path
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")

@@ -24,8 +24,7 @@ from workbench.datasets.archives import members
 from workbench.items.items import Items
 from workbench.items.language import language, language_name, languages_of
 from workbench.items.text import is_encodable, looks_tokenised
-from workbench.models.item_words import check_option
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, check_option, reading
 from workbench.storage.files import read_bytes, read_parquet
 from workbench.storage.tables import (
     TableFrame,

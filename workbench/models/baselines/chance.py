@@ -20,11 +20,11 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, check_option, check_value, distinct
+from workbench.models.item_words import ReadContext, distinct
 from workbench.models.prediction_rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.files import read_json, write_atomic
 
 Choices = Literal["vocabulary", "passage", "capitalised"]

@@ -22,8 +22,6 @@ from workbench.models.base import Predictor, pad
 from workbench.models.item_words import (
     Passage,
     ReadContext,
-    check_option,
-    check_value,
     distinct,
     is_word,
     occurrences,
@@ -33,7 +31,7 @@ from workbench.models.item_words import (
 )
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.files import atomic_path, read_parquet
 from workbench.texts.corpus import Corpus, Texts
 

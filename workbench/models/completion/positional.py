@@ -16,11 +16,10 @@ import pandas as pd
 from workbench.items.ablation import whole_variant
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_value
 from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_value
 
 _BLANK, _NEXT, _TWO_ON = 0, 1, 2
 _SLOPE = 1e-10  # of the loss an item, at its minimum

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, check_value, passages, word_tokens
+from workbench.models.item_words import ReadContext, passages, word_tokens
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
+from workbench.storage.errors import check_value
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.ngram_hash import BLOCK, NgramIndex, rolling_hashes, word_codes

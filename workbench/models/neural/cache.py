@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.items.items import Items
-from workbench.models.item_words import check_value
 from workbench.models.neural.network import (
     ContextStates,
     Copies,
@@ -32,7 +31,7 @@ from workbench.models.neural.network import (
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
 from workbench.models.wrapper import WEIGHTS, Wrapper, summary
 from workbench.runs.predictions import mid_ranks
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_value
 
 FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Values that :meth:`CachedNeural.tuned` tries."""

@@ -14,10 +14,10 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.item_words import check_value
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import NONE, States, WindowModule, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
+from workbench.storage.errors import check_value
 
 
 class FeedForwardModule(WindowModule):

@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.item_words import check_value
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import NONE, AttentionWeights, States, WindowModule, class_ids, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
+from workbench.storage.errors import check_value
 
 QUERY = 0.1  # each unit of the first query (Sukhbaatar et al. 2015, section 5)
 _SPREAD = 0.05  # standard deviation of weights in the beginning (Sukhbaatar et al. 2015, section 5)

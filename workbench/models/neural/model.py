@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
-from workbench.models.item_words import check_option
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, reads_suffix
@@ -19,7 +18,7 @@ from workbench.models.wrapper import MEASURES, measured
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import read_bytes, read_json, write_atomic
 from workbench.texts.batches import Batches, ContiguousBatches, EncodedText
 from workbench.texts.corpus import Corpus, Texts

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.item_words import check_value, passages, word_tokens
+from workbench.models.item_words import passages, word_tokens
 from workbench.models.neural.softmax import Hidden, Mixture, Softmax, Target
+from workbench.storage.errors import check_value
 
 NONE = -1  # no word: before the beginning of a text
 

@@ -17,22 +17,14 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.item_words import (
-    Passage,
-    ReadContext,
-    check_option,
-    check_value,
-    lefts,
-    passages,
-    word_tokens,
-)
+from workbench.models.item_words import Passage, ReadContext, lefts, passages, word_tokens
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.prediction_rows import Ranked
 from workbench.models.wrapper import WEIGHTS, Wrapper
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
 from workbench.storage.cache import make_room, touch
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, check_option, check_value, reading
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 

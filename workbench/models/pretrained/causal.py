@@ -26,7 +26,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import PassageLogProbs, pad
-from workbench.models.item_words import Attention, check_option
+from workbench.models.item_words import Attention
 from workbench.models.prediction_rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.models.pretrained import search
 from workbench.models.pretrained.loading import PretrainedModel, Text
@@ -42,7 +42,7 @@ from workbench.models.pretrained.subwords import (
 )
 from workbench.runs.predictions import Floats, not_a_number, nullable
 from workbench.storage import cache
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.storage.progress import progress_bar, update_with_estimate
 
 Case = Literal["auto", "as-is", "sum"]

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, remote_code
-from workbench.models.item_words import ReadContext, check_option
+from workbench.models.item_words import ReadContext
 from workbench.models.pretrained.gguf import INSTALL, Converted, convert, is_gguf, no_progress_bar
 from workbench.models.pretrained.known import find_model, missing_package
 from workbench.storage import cache
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, check_option, reading
 from workbench.storage.files import read_json, write_atomic
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
-from workbench.models.item_words import check_option, check_value
 from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, log_norm, padded
 from workbench.runs.predictions import Floats
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.progress import progress_bar
 
 Over = Literal["sentence", "candidate"]

@@ -20,12 +20,11 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_option
 from workbench.models.pretrained.loading import Text
 from workbench.models.pretrained.subwords import Continuation
 from workbench.runs.predictions import Floats, frame_of_answers, nullable
 from workbench.storage.cache import digest
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 
 Beginning = Literal["tokenizer", "nothing", "newline", "mark"]
 Space = Literal["word", "context"]

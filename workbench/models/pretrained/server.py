@@ -20,7 +20,7 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import pad
-from workbench.models.item_words import ReadContext, check_option, check_value
+from workbench.models.item_words import ReadContext
 from workbench.models.prediction_rows import from_scores
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
@@ -28,7 +28,7 @@ from workbench.models.pretrained.prompts import Prompt, PromptedModel, SplitText
 from workbench.models.pretrained.subwords import Continuation, ends_word
 from workbench.runs.predictions import Floats, nullable
 from workbench.storage import cache
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.progress import progress_bar, update_with_estimate
 
 HEAD = "Once upon a time there was a little girl who lived with her mother"

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.item_words import check_option
 from workbench.models.neural.network import sizes_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
+from workbench.storage.errors import check_option
 
 PARTS = ("context+query", "query", "window", "window+position")
 """What is embedded."""

@@ -16,11 +16,11 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from workbench.items.items import Items
-from workbench.models.item_words import check_option
 from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.neural.recurrent import LSTM, RecurrentModule
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
+from workbench.storage.errors import check_option
 from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Texts
 

@@ -13,14 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.item_words import check_option, check_value
 from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
 from workbench.models.neural.network import NONE, AttentionWeights, sizes_of
 from workbench.models.readers.embedding import window_ids
 from workbench.models.readers.encoding import BLANK, PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, any_blank, mask_absent
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 
 UPDATES, TARGETS = ("paper", "cross-entropy"), ("candidates", "all", "text")
 _SPREAD = 0.1  # standard deviation of weights in the beginning

@@ -20,7 +20,7 @@ from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
-from workbench.models.item_words import Attention, ReadContext, check_option, distinct, passages, word_tokens
+from workbench.models.item_words import Attention, ReadContext, distinct, passages, word_tokens
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
@@ -28,7 +28,7 @@ from workbench.models.prediction_rows import check_scores
 from workbench.models.readers.encoding import BLANK, PAD, RESERVED, UNKNOWN, QuestionBatches, Questions
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import read_bytes, write_atomic
 
 VOCABULARY = "vocabulary.txt"

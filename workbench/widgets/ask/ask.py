@@ -11,10 +11,9 @@ import traitlets
 
 from workbench.items import text as wt
 from workbench.items.schema import Item
-from workbench.models.item_words import check_option
 from workbench.probing.influence import Part
 from workbench.runs.predictions import check_model
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
 from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, join_candidates, typed_question
 from workbench.widgets.ask.views import answer_view, has_rest, history_page, history_row, past_table, preview

@@ -16,9 +16,8 @@ from workbench.items import notes as remarks
 from workbench.items.items import Item, Items, Span, check_items
 from workbench.items.query import all_of
 from workbench.items.schema import objects
-from workbench.models.item_words import check_option, check_value
 from workbench.render.labels import label
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.files import atomic_path
 from workbench.widgets.browser.listing import (
     PASSAGE,

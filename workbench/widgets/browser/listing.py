@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from workbench.items.cells import json_cell
-from workbench.models.item_words import check_option
 from workbench.render.labels import label
+from workbench.storage.errors import check_option
 from workbench.widgets.shared.listing import ITEM_FACETS, TAGS, Listing
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text
 

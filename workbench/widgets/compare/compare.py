@@ -18,8 +18,8 @@ from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.items.items import Items, check_items
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
-from workbench.models.item_words import check_option
 from workbench.render.labels import label
+from workbench.storage.errors import check_option
 from workbench.widgets.compare import view
 from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems

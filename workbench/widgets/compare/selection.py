@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import Binning
 from workbench.evaluation.comparison import Comparison
 from workbench.items.query import Query, all_of
-from workbench.models.item_words import check_option, check_value
+from workbench.storage.errors import check_option, check_value
 from workbench.widgets.shared.listing import STATE, Listing, clauses, replace_clause
 
 STATE_OF_COMPARE: dict[str, Any] = {

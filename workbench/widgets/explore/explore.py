@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from workbench.items.items import Items, check_items
-from workbench.models.item_words import check_option
 from workbench.render.labels import label, value_label
+from workbench.storage.errors import check_option
 from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.published import Rows

@@ -16,14 +16,13 @@ from workbench.items.ablation import split_variant
 from workbench.items.items import Items, check_items
 from workbench.items.schema import content_digest
 from workbench.models.base import Predictor
-from workbench.models.item_words import check_option
 from workbench.people import Campaign, Page, Protocol, ProtocolStep, RefusalError, Subject, Task, reports
 from workbench.people.assignment import LONGEST_GUESS, open_page, task_of
 from workbench.people.protocols import best_match
 from workbench.people.simulation import unfold
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
 from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
 

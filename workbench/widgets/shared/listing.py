@@ -16,9 +16,8 @@ from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.items.query import Query, all_of, of_facets, parse, values_of
 from workbench.items.schema import objects
-from workbench.models.item_words import check_option
 from workbench.render.labels import column_label, label
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 from workbench.widgets.shared.passages import cell_text
 from workbench.widgets.shared.search import FIELDS, TextSearch
 
