@@ -70,9 +70,9 @@ class ProtocolStep:
         check_option("condition", self.condition, get_args(Condition))
         check_option("passes", self.passes, get_args(Passes))
         most_guesses = 1 if self.condition == "unfolding" else _MOST
-        for name, most in (("people", _MOST), ("per_page", _MOST), ("guesses", most_guesses)):
+        for name, limit in (("people", _MOST), ("per_page", _MOST), ("guesses", most_guesses)):
             number = getattr(self, name)
-            check_value(name, number, 1 <= number <= most, f"a number from 1 to {most}")
+            check_value(name, number, 1 <= number <= limit, f"a number from 1 to {limit}")
         check_value("price", self.price, 0 <= self.price < math.inf, "0 dollars or more")
 
     def outcome(self, n_judged: int, n_right: int) -> Literal["open", "passed", "dropped"]:
