@@ -44,7 +44,11 @@ LEAVE = """async ([id, code]) => {
     await Promise.race([kernel.requestExecute({ code }).done, late]); // a kernel that is gone answers nothing
     kernel.dispose();
 }"""
-FORGET = "import ipywidgets\nipywidgets.Widget.close_all()\nget_ipython().run_line_magic('reset', '-sf')"
+FORGET = """import os, ipywidgets
+os.environ["TQDM_DISABLE"] = "1"  # as it was, where a test wanted bars
+ipywidgets.Widget.close_all()
+get_ipython().run_line_magic('reset', '-sf')
+"""
 
 
 @pytest.fixture(scope="session")

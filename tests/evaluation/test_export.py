@@ -18,7 +18,8 @@ from workbench.runs.store import keep
 ITEMS = datasets.load("sample", "dev", variant="plain")[:12]
 ABOUT = ITEMS.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]
 FEW = ABOUT[:3]
-WORDS = st.text(min_size=1, max_size=8).filter(lambda word: word.strip())
+LETTERS = st.characters(codec="utf-8", exclude_characters="\0")  # a file with zero bytes is not text
+WORDS = st.text(LETTERS, min_size=1, max_size=8).filter(lambda word: word.strip())
 FLOATS = st.floats(max_value=0) | st.just(float("-inf"))
 
 
