@@ -1,8 +1,6 @@
 """The table of annotations: its columns, its cache, and the workers that may make it."""
 
 import json
-import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
@@ -11,10 +9,8 @@ import pandas as pd
 import pipelines
 import pytest
 import spacy
-from dask_cluster import cluster
 from joblib import parallel_config
 from other_items import more
-from patience import PATIENCE
 from refused import refused
 from spacy.tokens import Doc
 
@@ -70,13 +66,6 @@ def worked(monkeypatch):
     features_of = annotations.features_of
     monkeypatch.setattr(annotations, "features_of", counted)
     return chunks
-
-
-@pytest.fixture(scope="module")
-def dask():
-    """Give a client of a real scheduler with two worker processes."""
-    with cluster(threads_per_worker=2) as client:
-        yield client
 
 
 def plain(items, nlp, vocabulary=None):
@@ -192,36 +181,6 @@ def test_few_items_start_no_process(sample, folder, monkeypatch, worked):
     with parallel_config(n_jobs=8):
         annotate(sample[:50], folder)
     assert sum(map(len, worked)) == 50
-
-
-@pytest.mark.usefixtures("small")
-def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, folder, dask, monkeypatch):
-    pids = dask.run(os.getpid)
-    keys = []
-
-    def put(self, key, table):
-        old(self, key, table)
-        keys.append(key)
-        if len(keys) == 2:
-            os.kill(min(pids.values()), signal.SIGKILL)
-
-    old = disk.Cache.put
-    monkeypatch.setattr(disk.Cache, "put", put)
-    items = more(sample, 100)
-    with dask.as_current():
-        table = annotate(items, folder)
-    assert len(keys) > 10
-    assert len(set(keys)) == len(keys)  # no chunk was kept twice
-    same(table, plain(items, spacy.load(folder)))
-    dask.wait_for_workers(2, timeout=PATIENCE)
-    assert set(dask.run(os.getpid).values()) != set(pids.values())
-
-
-@pytest.mark.usefixtures("small")
-def test_a_dask_worker_of_another_version_is_told(sample, folder, dask, monkeypatch):
-    monkeypatch.setattr(annotations, "_version", lambda: "of another day")
-    with dask.as_current():
-        refused(annotate, sample, folder, cache=False)
 
 
 @pytest.mark.usefixtures("small")

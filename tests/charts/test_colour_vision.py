@@ -58,8 +58,3 @@ def test_opposites_are_told_apart(name, deficiency):
     assert PAIRS[name]
     for one, other in PAIRS[name]:
         assert min(distance(one, other, deficiency, model) for model in MODELS) >= 2 * LEAST
-
-
-def test_the_simulation_sees_what_is_confused():
-    assert distance("#0a8f3c", "#c62828", "deutan", "machado") < LEAST  # green and red of one lightness
-    assert distance("#0a8f3c", "#c62828", "tritan", "machado") > LEAST

@@ -1,15 +1,12 @@
 """Candidate passages on disk, against a slow search; the same files whoever makes them; damage and kills."""
 
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from book_chapters import chapters_of
-from dask_cluster import cluster, kill_workers
 from hypothesis import given
 from hypothesis import strategies as st
-from joblib import parallel_config
 from refused import refused
 
 import workbench as wb
@@ -207,25 +204,6 @@ def small_chunks(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_the_files_are_the_same_on_one_process_on_several_and_on_a_cluster_that_loses_a_worker(
-    tmp_path, monkeypatch
-):
-    novels = copies(12)
-    one = CandidatePassages.of(novels, folder=tmp_path / "one")
-    with parallel_config(n_jobs=3):
-        several = CandidatePassages.of(novels, folder=tmp_path / "several")
-    total = one.books["chunk"].nunique()
-    assert total > 20
-    target, left = tmp_path / "cluster", kill_workers(monkeypatch)
-    with cluster() as client, client.as_current():
-        made = CandidatePassages.of(novels, folder=target)
-    assert left == [("find", total - 1)]
-    assert content(tmp_path / "one") == content(tmp_path / "several") == content(target)
-    assert one.sha256 == several.sha256 == made.sha256
-    assert list(made.sample(30)) == list(one.sample(30))
-
-
-@pytest.mark.usefixtures("small_chunks")
 def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypatch):
     folder = tmp_path / "made"
     calls, find, limit = [], module.find, 3
@@ -248,22 +226,6 @@ def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypa
     assert len(calls) == len(set(calls))
     CandidatePassages.of(copies(6), folder=tmp_path / "other")
     assert content(folder) == content(tmp_path / "other")
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_memory_does_not_grow_with_the_number_of_novels(tmp_path):
-    def peak(n):
-        tracemalloc.start()
-        try:
-            novels = (novel for k in range(n) for novel in [replace(BOOKS[k % 4], book_id=f"novel {k}")])
-            made = CandidatePassages.of(novels, folder=tmp_path / str(n))
-            made.sample(64)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    peak(4)  # imports
-    assert peak(48) < 1.5 * peak(12)
 
 
 def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp_path):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from refused import refused
 
 from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step
-from workbench.storage.errors import DataError
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 COUNTS = st.dictionaries(NAMES, st.integers(0, 2**50), max_size=3)
@@ -122,11 +121,3 @@ def test_a_damaged_or_foreign_file_is_one_error(tmp_path):
         refused(Manifest.load, tmp_path)
     path.write_text(json.dumps(content))
     assert Manifest.load(tmp_path) == manifest_of_two()
-
-
-def test_the_digest_of_a_file(tmp_path):
-    (tmp_path / "x").write_bytes(b"abc")
-    digest = FileDigest.of(tmp_path / "x", "novels/x")
-    assert (digest.name, digest.size, digest.sha256[:8]) == ("novels/x", 3, "ba7816bf")
-    with pytest.raises(DataError):
-        FileDigest.of(tmp_path / "y")

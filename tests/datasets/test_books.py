@@ -1,5 +1,4 @@
 import re
-from itertools import product
 
 import builders as b
 import pandas as pd
@@ -327,7 +326,7 @@ Michael S. Hart <hart@pobox.com>
     f"{LATE_HEADER}The Project Gutenberg Etext of The Goat, by Jane Inchcape\n{NAMED}\n\n",
 ])  # fmt: skip
 def test_the_licence_may_be_at_the_end(tmp_path, header, note, footer, information):
-    for end, length in product(["\n", "\r\n", "\r"], [1, 2000]):
+    for end, length in (("\n", 1), ("\r\n", 2000), ("\r", 1)):
         story = "CHAPTER I\n\n" + "There was a goat. It kept the light.\n\n" * length + "It slept.\n"
         content = (header + note + story + footer + information + LATE_LICENCE).replace("\n", end)
         book = one(tmp_path, content.encode())
@@ -373,10 +372,9 @@ NO_NOTES = (
 
 @pytest.mark.parametrize("note", PRODUCTION_NOTES)
 @pytest.mark.parametrize("title", ["", "THE GOAT\n\nBy JANE INCHCAPE\n\n"])
-@pytest.mark.parametrize("header", [HEADER, SMALL_PRINT, LATE_HEADER])
-def test_production_notes_are_left_out(tmp_path, header, title, note):
+def test_production_notes_are_left_out(tmp_path, title, note):
     story = "CHAPTER I\n\nThere was a goat.\n\nIt slept on the hill."
-    text = header.format("The Goat", "Jane") + title + note + "\n\n\n" + story + FOOTER
+    text = HEADER.format("The Goat", "Jane") + title + note + "\n\n\n" + story + FOOTER
     assert one(tmp_path, text).text.split() == f"{title}{story}".split()
 
 

@@ -144,8 +144,9 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("column", ["options", "choices", "Candidates"])
-@pytest.mark.parametrize("form", WRITTEN)
+@pytest.mark.parametrize(
+    ("form", "column"), [("json", "options"), ("python", "choices"), ("separated", "Candidates")]
+)
 def test_lists_in_cells_of_text_and_other_names_of_the_options(tmp_path, column, form):
     words = [*b.WORDS[:8], "it's", '"']
     expected = read(tmp_path / "release", b.cbt(candidates="|".join(words), answer="it's"))

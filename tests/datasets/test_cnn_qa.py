@@ -132,8 +132,9 @@ def test_a_table_holds_the_same_questions(tmp_path, form, article, query):
     assert same[0].meta == expected[0].meta
 
 
-@pytest.mark.parametrize("column", ["entities", "candidates", "options"])
-@pytest.mark.parametrize("form", [json.dumps, repr, list])
+@pytest.mark.parametrize(
+    ("column", "form"), [("entities", json.dumps), ("candidates", repr), ("options", list)]
+)
 def test_the_entities_of_a_table_may_be_text_or_candidates(tmp_path, column, form):
     row = b.hub_row(b.cnn())
     expected = read(tmp_path / "release", {"one.question": b.cnn()})

@@ -243,8 +243,11 @@ def test_the_files_of_the_hub_tell_their_language(tmp_path, name, variant):
         assert items.frame["text"].tolist() == TRANSLATED
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.json", "a.csv", "a.txt"])
-@pytest.mark.parametrize("form", ["openai", "plain", "capitalised"])
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [*((f"a.{ending}", "openai") for ending in ("parquet", "jsonl", "json", "csv", "txt")),
+     ("a.csv", "plain"), ("a.txt", "capitalised")],
+)  # fmt: skip
 def test_a_form_is_recognised_in_any_file_and_the_advice_works(tmp_path, name, form):
     texts = {"openai": [" ".join(t.split()) for t in b.RUNNING], "plain": b.PLAIN, "capitalised": b.CASED}[
         form
@@ -276,8 +279,7 @@ def halves(texts, space=""):
     )
 
 
-@pytest.mark.parametrize("name", ["lambada_openai.jsonl", "a.json", "a.csv", "a.parquet"])
-@pytest.mark.parametrize("space", ["", " "])
+@pytest.mark.parametrize(("name", "space"), [("lambada_openai.jsonl", ""), ("a.csv", " ")])
 def test_a_context_and_its_continuation_are_the_running_text(tmp_path, name, space):
     path = b.write_table(tmp_path / name, halves(b.RUNNING, space))
     expected = read(b.write_table(tmp_path / "whole.jsonl", pd.DataFrame({"text": b.RUNNING})))

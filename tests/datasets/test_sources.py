@@ -84,9 +84,8 @@ def test_an_archive_is_read_to_its_end_and_no_part_of_it_loads(tmp_path):
         refused(load, "lambada", split, path=path)
 
 
-@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
-def test_an_archive_that_is_cut_at_any_byte(tmp_path, mode):
-    whole = b.tar({"a/x.txt": b.text(b.PLAIN) * 3, "a/y.txt": "y"}, mode)
+def test_an_archive_that_is_cut_at_any_byte(tmp_path):
+    whole = b.tar({"a/x.txt": b.text(b.PLAIN) * 3, "a/y.txt": "y"}, "w")
     path = tmp_path / "x.tar"
     for cut in range(0, len(whole), max(1, len(whole) // 25)):
         path.write_bytes(whole[:cut])
@@ -95,12 +94,6 @@ def test_an_archive_that_is_cut_at_any_byte(tmp_path, mode):
         except DataError:
             continue
         assert whole_names == ["a/x.txt", "a/y.txt"]  # only the filling after the last file was lost
-
-
-@pytest.mark.parametrize("content", [b"", b"no archive at all", b"PK\x03\x04 no zip", b"\x1f\x8b\x08"])
-@pytest.mark.parametrize("name", ["x.tar.gz", "x.zip"])
-def test_what_is_no_archive(tmp_path, name, content):
-    refused(load, "lambada", path=b.write(tmp_path, {name: content}) / name)
 
 
 def test_evil_names_are_read_and_never_unpacked(tmp_path):

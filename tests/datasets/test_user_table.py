@@ -98,8 +98,11 @@ LABELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.parametrize("column", ["answer", "ans", "label", "gold", "solution"])
+@pytest.mark.parametrize(
+    ("labels", "column"),
+    [*((labels, "answer") for labels in LABELS),
+     *(("letters", column) for column in ("ans", "label", "gold", "solution"))],
+)  # fmt: skip
 @pytest.mark.parametrize("form", ["columns", "list"])
 def test_letters_numbers_and_words_name_the_choice(tmp_path, labels, column, form):
     frame = pd.DataFrame({"question": QUESTIONS, column: LABELS[labels], "year": [1851, 1900, 1920]})

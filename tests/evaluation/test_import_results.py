@@ -32,24 +32,14 @@ def file(no_data, tmp_path):
     return tmp_path / "results.csv"
 
 
-def table(ids, words, head="item_id,prediction", end="\n"):
-    return end.join([head, *(f'{i},"{w}"' for i, w in zip(ids, words, strict=True)), ""])
+def table(ids, words):
+    rows = (f'{i},"{w}"\n' for i, w in zip(ids, words, strict=True))
+    return "".join(["item_id,prediction\n", *rows])
 
 
-@pytest.mark.parametrize(
-    ("end", "encoding", "separator"),
-    [
-        ("\n", "utf-8", ","),
-        ("\r\n", "utf-8-sig", ";"),
-        ("\n", "utf-16", "\t"),
-        ("\r\n", "utf-16", ","),
-        ("\r\n", "cp1252", ";"),
-    ],
-)
-def test_a_table_of_answers(file, end, encoding, separator):
+def test_a_table_of_answers(file):
     words = [ANSWERS[0].upper(), f" {ANSWERS[1]} ", "Käse", "", *ANSWERS[4:]]
-    text = table(IDS, words, end=end).replace(",", separator) + end * 2
-    file.write_bytes(text.encode(encoding))
+    file.write_text(table(IDS, words), encoding="utf-8")
     found = import_results(file, ITEMS, model="mine")
     frame = found.predictions
     assert frame["item_id"].tolist() == IDS
@@ -118,26 +108,24 @@ def answers_of_people(column, item="item_id", answer="response"):
 
 @pytest.mark.parametrize(
     "column",
-    ["PROLIFIC_PID", "Prolific ID", "WorkerId", "worker_id", "participant", "Participant id",
-     "ParticipantNumber", "subject", "SubjectID", "respondent_id", "rater", "annotator-id", "SONA_ID",
-     "MTurk ID", "user", " Person "],
-)  # fmt: skip
+    ["PROLIFIC_PID", "ParticipantNumber", "SubjectID", "respondent_id", "annotator-id", " Person "],
+)
 def test_the_person_is_found_by_the_names_of_services(file, column):
     answers_of_people(column).to_csv(file, index=False)
     imported = import_results(file, FEW, keep=False)
     assert imported.models == ["person: P1", "person: P2", "majority of 2 people"]
 
 
-@pytest.mark.parametrize("separator", [",", "\t"])
-@pytest.mark.parametrize("item", ["Input.item_id", "Input.text"])
-@pytest.mark.parametrize("answer", ["Answer.guess", "Answer.lastword"])
-def test_results_of_mturk(file, separator, item, answer):
+@pytest.mark.parametrize(
+    ("item", "answer"), [("Input.item_id", "Answer.guess"), ("Input.text", "Answer.lastword")]
+)
+def test_results_of_mturk(file, item, answer):
     rows = answers_of_people("WorkerId", item, answer).assign(HITId="H", AssignmentStatus="Submitted")
     if item == "Input.text":
         rows[item] = FEW.frame["text"].tolist() * 2
     preview = rows.iloc[[0]].assign(WorkerId="")
     rejected = rows.iloc[[7]].assign(AssignmentStatus="Rejected")
-    pd.concat([rows[:3], preview, rows[3:7], rejected, rows[8:]]).to_csv(file, sep=separator, index=False)
+    pd.concat([rows[:3], preview, rows[3:7], rejected, rows[8:]]).to_csv(file, index=False)
     imported = import_results(file, FEW, keep=False)
     assert imported.models == ["person: P1", "person: P2", "majority of 2 people"]
     assert imported.people.set_index("person")["n"].to_dict() == {"P1": 6, "P2": 5}

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from collections import Counter
 from functools import partial
 
@@ -78,9 +76,7 @@ def test_results_of_different_protocols_are_never_ranked_together():
     assert all(f"plain, {name}" in html for name in PROTOCOLS)
 
 
-@pytest.mark.parametrize(
-    "prompt", ["Q:", "[1]", '{"shots": Infinity, "template": 1}', "[" * 9999, "null", "3"]
-)
+@pytest.mark.parametrize("prompt", ["Q:", "[1]", '{"shots": Infinity, "template": 1}'])
 def test_a_prompt_of_another_program_is_a_protocol_of_its_own(prompt):
     names = ours([made(30, seed=1, prompt=prompt), made(30, seed=2, model="b")], **QUICK)["protocol"]
     assert len(set(names)) == 2
@@ -144,11 +140,9 @@ def test_places_are_given_among_runs_on_the_same_items():
 @pytest.mark.parametrize(
     ("sizes", "placed"),
     [
-        ((50, 50, 50), {0, 1, 2}),  # a part that all share
         ((120, 50, 50), {1, 2}),  # a single run is no contest
         ((120, 120, 50, 50, 50), {0, 1}),  # the most items
         ((120, 50), {0}),
-        ((60, 60, 50, 50), {0, 1}),
     ],
 )
 def test_the_largest_set_of_identical_items_has_the_places(sizes, placed):
@@ -290,14 +284,6 @@ def test_a_ranking_reads_no_run_but_the_best_as_measures_are_kept_with_each(monk
     for column, method in (("p_holm", "holm"), ("p_fdr_bh", "fdr_bh")):
         assert others[column].tolist() == pytest.approx(multipletests(others["p"], method=method)[1].tolist())
     pd.testing.assert_frame_equal(table, ours(names), check_exact=True)
-
-
-def test_measures_are_kept_once_a_run_can_be_stored():
-    code = "import workbench as wb; wb.keep; from workbench.runs import store; print(len(store.WHEN_STORED))"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "1\n"
-    )
 
 
 def test_what_is_known_stays_and_a_damaged_run_is_not_measured_again(no_data):

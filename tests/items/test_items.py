@@ -1,5 +1,4 @@
 import dataclasses
-import pickle
 import re
 
 import numpy as np
@@ -13,7 +12,6 @@ from workbench.datasets import load
 from workbench.items import schema
 from workbench.items.items import COLUMNS, Item, Items, items_from_frame, items_from_text
 from workbench.items.query import parse
-from workbench.storage.errors import DataError
 
 TEXT = "It rained . The dog ran ."
 SPANS = {"answer_span": (16, 19), "sentences": ((0, 11), (12, 25))}
@@ -136,13 +134,6 @@ def test_where():
     assert items.where(by_id).attrs == {"licence": "MIT"}
     with pytest.raises(IndexError, match="Boolean index has wrong length: 2 instead of 5"):
         items.where([True, False])
-
-
-def test_errors_travel_whole():
-    error = DataError("bad", file="a.txt", line=3, remedy="repair it")
-    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-    assert str(copy) == str(error) == "a.txt, line 3: bad -- repair it"
-    assert (copy.file, copy.line, copy.remedy) == ("a.txt", 3, "repair it")
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 
@@ -131,12 +130,6 @@ def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
         assert (caught.value.file, caught.value.line) == (str(file), 3)
         assert caught.value.remedy
     assert file.read_bytes() == content
-
-
-def test_what_is_no_regular_file_holds_no_notes(tmp_path):
-    os.mkfifo(tmp_path / "x.jsonl")
-    for act, arguments in ((notes, ()), (read_notes, (["x"],)), (write_note, ("x", "x/2"))):
-        refused(act, *arguments, folder=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["..", "", "../../up", "/etc/x", "a\\b", "C:x", ".hidden", "a\nb", "a\0b"])

@@ -57,7 +57,7 @@ def test_a_target_that_cannot_be_written_is_one_error(tmp_path, capsys):
     (tmp_path / "work" / "folder" / NAMES[0]).mkdir(parents=True)
     for name, problem in (
         ("file", "cannot be written"),
-        ("folder", "not a regular file"),
+        ("folder", "Is a directory"),
         ("x" * 300, "too long"),
     ):
         assert cli.main(["lab", name]) == 1

@@ -4,7 +4,6 @@ import hashlib
 import importlib
 import io
 import re
-import shutil
 import sys
 import tarfile
 from pathlib import Path
@@ -45,18 +44,6 @@ def archive(path, *members):
     return path
 
 
-def test_pin_takes_kenlms_hashes_and_no_others(tools):
-    a, b, c = "a" * 64, "b" * 64, "c" * 64
-    lock = (
-        f"jedi==1 \\\n    --hash=sha256:{a}\nkenlm==0.9 ; x \\\n    --hash=sha256:{b} \\\n"
-        f"    --hash=sha256:{c}\n    # via y\nlark==1 \\\n    --hash=sha256:{a}\n"
-    )
-    assert tools.kenlm_build.pinned(lock) == ("0.9", [b, c])
-    assert tools.kenlm_build.pinned((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    with pytest.raises(tools.kenlm_build.BuildError, match="does not pin kenlm"):
-        tools.kenlm_build.pinned("jedi==1\n")
-
-
 EVIL = [("../evil", b"x"), ("/evil", b"x"), ("k-1/../../evil", b"x"), ("k-1/link", None)]
 
 
@@ -77,26 +64,6 @@ def test_downloaded_archive_of_another_digest_is_refused(tools, monkeypatch, tmp
         tools.kenlm_build.download(Path("uv"), "1", ["0" * 64], tmp_path)
     good = hashlib.sha256(b"not it").hexdigest()
     assert tools.kenlm_build.download(Path("uv"), "1", [good], tmp_path).name == "kenlm-1.tar.gz"
-
-
-def test_fingerprint_follows_the_lock_and_the_place(tools, tmp_path):
-    def copy(place):
-        (place / "tools").mkdir(parents=True)
-        names = ("requirements.lock", "models.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py")
-        for name in names:
-            shutil.copy(ROOT / name, place / name)
-        return place
-
-    one, two = copy(tmp_path / "one"), copy(tmp_path / "two")
-    before = tools.setup.fingerprint(one)
-    assert before == tools.setup.fingerprint(one)
-    assert before != tools.setup.fingerprint(two)
-    for name in ("requirements.lock", "models.lock"):
-        with (one / name).open("a", encoding="utf-8") as file:
-            file.write("\n")
-        changed = tools.setup.fingerprint(one)
-        assert changed != before
-        before = changed
 
 
 def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):

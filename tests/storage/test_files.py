@@ -1,6 +1,5 @@
 import errno
 import os
-import signal
 import stat
 from pathlib import Path
 
@@ -105,22 +104,6 @@ def test_the_old_folder_comes_back_where_the_new_one_cannot_take_its_place(tmp_p
     assert [path.name for path in target.iterdir()] == ["one"]
 
 
-@pytest.mark.parametrize("write", [atomic_path, atomic_folder])
-def test_a_kill_leaves_what_was_there_and_a_hidden_folder(tmp_path, write):
-    with write(tmp_path / "target") as path:
-        path.write_text("old") if write is atomic_path else (path / "old").touch()
-    before = (tmp_path / "target").stat()
-    if not (child := os.fork()):
-        with write(tmp_path / "target") as path:
-            path.write_text("new") if write is atomic_path else (path / "new").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert (tmp_path / "target").stat() == before
-    others = [path.name for path in tmp_path.iterdir() if path.name != "target"]
-    assert [name.startswith(".partial-") for name in others] == [True]
-    assert files.list_folder(tmp_path) == [tmp_path / "target"]
-
-
 def test_what_cannot_be_written_is_one_error_before_the_work(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
@@ -155,10 +138,9 @@ def test_what_is_removed_is_gone_and_what_a_link_leads_to_stays(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_regular_files_are_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
+def test_only_files_are_read(tmp_path):
     (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "pipe", tmp_path / "folder", tmp_path / "absent", "/dev/zero"):
+    for path in (tmp_path / "folder", tmp_path / "absent"):
         refused(read_bytes, path, "this list")
 
 

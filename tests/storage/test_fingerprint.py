@@ -4,7 +4,6 @@ import importlib
 import shutil
 import subprocess
 
-import numpy as np
 import pytest
 
 import workbench as wb
@@ -52,26 +51,6 @@ def test_the_digest_of_items_sees_every_column_that_predictions_depend_on():
     assert len(found) == len(COLUMNS) - 1  # the answer and its span change together
     assert store.items_digest(ITEMS[:1]) not in found
     assert store.items_digest(ITEMS[::-1]) not in found
-
-
-def test_the_digest_of_items_does_not_see_how_they_came(tmp_path):
-    ITEMS.to_parquet(tmp_path / "items.parquet")
-    same = [
-        wb.Items.from_parquet(tmp_path / "items.parquet"),
-        wb.Items.concat([ITEMS[:1], ITEMS[1:]]),
-        ITEMS.where(np.array([True, True])),
-        wb.Items.from_records(list(ITEMS)),
-        changed(candidates=[list(c) for c in ITEMS.frame["candidates"]]),
-        changed(answer_span=[tuple(np.array(span)) for span in ITEMS.frame["answer_span"]]),
-    ]
-    assert {store.items_digest(items) for items in same} == {store.items_digest(ITEMS)}
-
-
-@pytest.mark.parametrize("null", [None, np.nan, float("nan")])
-def test_every_way_to_write_null_is_the_same(null):
-    bare = changed(answer=[None, None], answer_span=[(0, 0), (25, 25)], candidates=[None, None])
-    nulls = {name: [null, null] for name in ("answer", "candidates", "book_id")}
-    assert store.items_digest(changed(answer_span=[(0, 0), (25, 25)], **nulls)) == store.items_digest(bare)
 
 
 # the commit

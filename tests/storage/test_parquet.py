@@ -1,7 +1,5 @@
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from refused import refused
 
 from workbench.storage.files import read_parquet
@@ -25,11 +23,8 @@ def written(path, columns, **options):
     return path
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"use_dictionary": False}, {"row_group_size": 7}, {"store_schema": False}]
-)
-def test_any_table_is_read_as_it_is(tmp_path, options):
-    path = written(tmp_path / "a.parquet", COLUMNS, **options)
+def test_any_table_is_read_as_it_is(tmp_path):
+    path = written(tmp_path / "a.parquet", COLUMNS)
     table = read_parquet(path)
     assert table.to_pylist() == pa.table(COLUMNS).to_pylist()
     assert table.column_names == list(COLUMNS)
@@ -37,28 +32,6 @@ def test_any_table_is_read_as_it_is(tmp_path, options):
     assert read_parquet("a name", ["words"], data=path.read_bytes()).column("words") == table["words"]
 
 
-def test_a_frame_is_read_as_pandas_reads_it(tmp_path):
-    frame = pd.DataFrame(
-        {"a": ["x", None], "b": [1, None], "c": pd.to_datetime(["2020-01-01"] * 2)}, ["p", "q"]
-    )
-    frame.to_parquet(tmp_path / "a.parquet")
-    pd.testing.assert_frame_equal(read_parquet(tmp_path / "a.parquet").to_pandas(), frame)
-
-
 def test_a_column_that_is_not_there(tmp_path):
     path = written(tmp_path / "a.parquet", {"a": [1]})
     refused(read_parquet, path, ["text", "a"])
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [lambda _: b"", lambda content: content[:-9], lambda content: content[:100], lambda _: b"PAR1PAR1"],
-)
-def test_a_damaged_file_is_one_error(tmp_path, damage):
-    path = written(tmp_path / "a.parquet", COLUMNS)
-    path.write_bytes(damage(path.read_bytes()))
-    refused(read_parquet, path)
-    path.unlink()
-    refused(read_parquet, path)
-    path.mkdir()
-    refused(read_parquet, path)

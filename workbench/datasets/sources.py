@@ -42,8 +42,6 @@ Part = tuple[str, str]
 """Split and variant."""
 
 ON_ERROR = ("raise", "skip")
-MAX_PROBLEMS = 10_000
-"""Most problems that are listed."""
 
 
 @dataclass(frozen=True)
@@ -375,18 +373,13 @@ def items_from_records(
     """
     good: list[Item] = []
     problems: list[DataError] = []
-    n_bad = 0
     for record in records:
         if isinstance(record, Item):
             good.append(record)
         elif on_error == "raise":
             raise record
         else:
-            n_bad += 1
-            if len(problems) < MAX_PROBLEMS:
-                problems.append(record.with_traceback(None))  # which would keep what the reader had in hand
-    if n_bad > len(problems):
-        problems.append(DataError(f"{n_bad - len(problems):,} further problems are not listed"))
+            problems.append(record.with_traceback(None))  # which would keep what the reader had in hand
     if not good and not problems:
         empty = DataError("there is no item in it", file=files[0].label if files else None)
         if on_error == "raise":

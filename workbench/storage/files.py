@@ -25,13 +25,10 @@ _SCRATCH = ".partial-"
 def read_bytes(path: Path | str, what: str = "this file") -> bytes:
     """Return the content of a file; `what` says what it is, such as "this vocabulary".
 
-    DataError if it cannot be read, or is a folder, a pipe or a device.
+    DataError if it cannot be read, or is a folder.
     """
     with reading(path, what):
-        path = Path(path)
-        if path.exists() and not path.is_file():
-            raise OSError(0, "not a regular file", str(path))
-        return path.read_bytes()
+        return Path(path).read_bytes()
 
 
 def read_json(path: Path | str, what: str = "this file") -> Any:
