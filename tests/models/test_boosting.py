@@ -176,10 +176,3 @@ def test_candidates_and_models_without_a_vocabulary(folders, items):
 @pytest.mark.parametrize("options", [{"k": 0}, {"k": 1.5}, {"alpha": math.inf}])
 def test_wrong_options_are_refused(options):
     refused(MaximumFrequency("context").boosted, **options)
-
-
-def test_a_model_that_does_not_work_is_named(folders):
-    base = causal(folders("bytes"))
-    with torch.no_grad():
-        base._checkpoint.model.transformer.ln_f.weight.fill_(float("nan"))
-    refused(base.boosted().predict, ITEMS[:2])

@@ -55,7 +55,7 @@ def check_log_probs(frame, plain, items):
     return expected
 
 
-@pytest.mark.parametrize("case", [("bytes", 1, 1), ("bytes", None, 1), ("llama", 400, 1), ("llama", 60, 3)])
+@pytest.mark.parametrize("case", [("bytes", None, 1), ("llama", 60, 3)])
 def test_log_probs_are_those_of_a_plain_calculation(folders, plains, monkeypatch, case):
     kind, batch_tokens, threads = case
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)  # so many batches at once
@@ -78,7 +78,7 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, plains, monkeypatch
     assert (frame["prediction"] == frame["answer"]).tolist() == greedy
 
 
-@pytest.mark.parametrize(("kind", "batch_tokens"), [("bytes", None), ("llama", 400), ("gpt2", 1)])
+@pytest.mark.parametrize(("kind", "batch_tokens"), [("bytes", 1), ("llama", 400)])
 def test_the_last_sub_token_alone(folders, plains, kind, batch_tokens):
     mine, plain = model(folders(kind), correct="last-token", batch_tokens=batch_tokens), plains(kind)
     assert mine.name.endswith("(last sub-token)")
@@ -249,11 +249,10 @@ AFTER = ["1", "1,000", "1,0", "U", "U.S", "U.S.", "it", "it's", "it’s", "well"
 PARTS = st.text(st.sampled_from("aebdtThIUS1209'’-_ée"), min_size=1, max_size=4)
 
 
-@pytest.mark.parametrize("kind", ["bytes", "llama"])
 @settings(max_examples=15)
 @given(words=st.lists(PARTS, min_size=5, max_size=30, unique=True))
-def test_words_of_letters_digits_apostrophes_and_hyphens_never_overlap(folders, kind, words):
-    mine = model(folders(kind), vocabulary=words, budget=None)
+def test_words_of_letters_digits_apostrophes_and_hyphens_never_overlap(folders, words):
+    mine = model(folders("bytes"), vocabulary=words, budget=None)
     item = ITEMS[:1]
     paths = mine._scorer.subwords.words(words, " ", "a")
     total = np.exp(mine.score(item, [words])).sum()
@@ -333,15 +332,14 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, ki
     assert mine.config["candidates"] == scored
 
 
-@pytest.mark.parametrize("marks", ["one", "two"])
-def test_marks_that_a_tokenizer_adds_after_a_text_change_no_number(folders, tmp_path, marks):
+def test_marks_that_a_tokenizer_adds_after_a_text_change_no_number(folders, tmp_path):
     folder = folders("llama")
-    ends = with_marks(folder, tmp_path / "tiny", WITH_ENDS[marks])
+    ends = with_marks(folder, tmp_path / "tiny", WITH_ENDS["two"])
     chosen = questions(
         ("The dog ran . The cat saw a ___ .", ["dog", "cat"]), ("It is ___", ["late", "early"])
     )
     ways = [
-        *({"correct": correct} for correct in ("greedy", "whole-word", "last-token")),
+        {"correct": "last-token"},
         {"vocabulary": WORDS, "attention": True},
         {"vocabulary": WORDS, "prompt": Prompt(beginning="nothing")},
     ]
@@ -350,9 +348,6 @@ def test_marks_that_a_tokenizer_adds_after_a_text_change_no_number(folders, tmp_
             expected, frame = (model(path, **options).predict(items, 3) for path in (folder, ends))
             pd.testing.assert_frame_equal(frame, expected)
     expected, frame = (wb.surprisal(model(path), ITEMS, top_k=2) for path in (folder, ends))
-    pd.testing.assert_frame_equal(frame, expected)
-    options = {"by": "word", "against": "dog", "ranks": True}
-    expected, frame = (wb.influence(model(path), ITEMS[:1], **options) for path in (folder, ends))
     pd.testing.assert_frame_equal(frame, expected)
 
 
@@ -447,21 +442,6 @@ def test_a_model_without_states_to_share_says_the_same(folders):
     pd.testing.assert_frame_equal(mine.predict(ITEMS[2:]), slow.predict(ITEMS[2:]), atol=1e-4, rtol=0)
 
 
-def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
-    mine, sizes = model(folders("bytes")), []
-    expected, forward = mine.log_prob(ITEMS), mine._checkpoint.model.forward
-
-    def limited(input_ids, **options):
-        sizes.append(len(input_ids))
-        if len(input_ids) > 2:
-            raise torch.OutOfMemoryError("no memory")
-        return forward(input_ids=input_ids, **options)
-
-    monkeypatch.setattr(mine._checkpoint.model, "forward", limited)
-    np.testing.assert_allclose(mine.log_prob(ITEMS), expected, atol=1e-4)
-    assert sizes[0] > 2 >= max(sizes[-2:])
-
-
 def test_only_the_positions_asked_go_through_the_head(folders):
     mine = model(folders("bytes"), vocabulary=[*WORDS[:20], "Colonel"])
     positions = []
@@ -540,7 +520,8 @@ def test_vocabularies_come_in_many_forms(folders, tmp_path):
 
 
 def test_what_is_no_model_is_refused(folders, tmp_path):
-    refused(model, tmp_path)
+    for path in (tmp_path, folders("bytes") / "model.safetensors", str(folders("bytes") / "config.json")):
+        refused(model, path)
     wrong = {"text": "raw", "correct": "words", "filter": "stop-words"}
     vocabularies = [{"vocabulary": words} for words in ("the cat", [], [3], tmp_path / "none")]
     for options in (*({name: value} for name, value in wrong.items()), *vocabularies):
@@ -573,7 +554,7 @@ def test_a_model_that_was_trained_to_see_its_prefix_is_refused(folders, tmp_path
     assert len(model(changed(folder, tmp_path / "causal", attn_config={})).predict(ITEMS[:1])) == 1
 
 
-@pytest.mark.parametrize("kind", ["bytes", "llama", "bert"])
+@pytest.mark.parametrize("kind", ["bytes", "bert"])
 def test_a_folder_without_a_tokenizer_says_how_to_get_one(folders, tmp_path, kind):
     folder = shutil.copytree(folders(kind), tmp_path / "tiny")
     for file in ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt"):
@@ -582,13 +563,8 @@ def test_a_folder_without_a_tokenizer_says_how_to_get_one(folders, tmp_path, kin
         (MaskedLM(folder) if kind == "bert" else model(folder))
 
 
-def test_a_file_is_no_model(folders):
-    for path in (folders("bytes") / "model.safetensors", str(folders("bytes") / "config.json")):
-        refused(model, path)
-
-
-NAMED = [(name, "mine") for name in ("/data/gpt2", "C:\\gpt2", "checkpoint-500", "", None)]
-NAMED += [(name, name) for name in ("openai-community/gpt2", "GPT-2 of ours")]
+NAMED = [(name, "mine") for name in ("/data/gpt2", "checkpoint-500", None)]
+NAMED += [("openai-community/gpt2", "openai-community/gpt2")]
 
 
 @pytest.mark.parametrize(("name", "shown"), NAMED)
@@ -632,19 +608,6 @@ def test_attention_needs_places_of_the_sub_tokens(folders, monkeypatch, how):
         refused(ask)
 
 
-def test_weights_that_are_not_numbers_give_an_error_and_no_score(folders, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-    choices = questions(("It rained . The cat ate the ___", ["boat", "storm"]))
-    for value in (float("nan"), float("inf")):
-        for asked, options in ((ITEMS, {"vocabulary": WORDS}), (ITEMS, {}), (choices, {})):
-            broken = model(folders("bytes"), **options)
-            with torch.no_grad():
-                next(broken._checkpoint.model.parameters())[:] = value
-            refused(wb.predict, asked, broken)
-            refused(broken.predict, asked)
-    assert wb.runs().empty
-
-
 def edit(folder, file="config.json", **values):
     """Change a JSON file of the folder of a model."""
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | values))
@@ -660,8 +623,8 @@ def changed(folder, target, **config):
 def index(folder, name):
     """Move the weights of a folder beside it, and write an index that has all of them in one file."""
     names = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
-    moved = (folder / "model.safetensors").rename(folder.parent / "x.safetensors")
-    content = {"weight_map": dict.fromkeys(names, str(moved) if name == "absolute" else name)}
+    (folder / "model.safetensors").rename(folder.parent / "x.safetensors")
+    content = {"weight_map": dict.fromkeys(names, name)}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}} | content))
 
 
@@ -674,14 +637,13 @@ def adapter(folder):
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
 
 
-QUANTIZED = [{"quant_method": "fp8"}, {}]
+QUANTIZED = {"quantization_config": {"quant_method": "fp8"}}
 REFUSED = [
     partial(edit, n_layer=1),
     partial(edit, n_layer=3),
     partial(index, name="missing.safetensors"),
-    *(partial(edit, **config)
-      for inner in ({"quantization_config": quantized} for quantized in QUANTIZED)
-      for config in (inner, {"model_type": "llava", "text_config": {"model_type": "gpt2", **inner}})),
+    partial(edit, **QUANTIZED),
+    partial(edit, model_type="llava", text_config={"model_type": "gpt2", **QUANTIZED}),
     adapter,
     distributed,
 ]  # fmt: skip
@@ -729,12 +691,6 @@ def test_no_configuration_chooses_the_code_of_layers(folders, tmp_path, name):
     assert (config._attn_implementation, getattr(config, "fusion_config", None)) == ("sdpa", None)
 
 
-def test_quantized_weights_are_read_where_the_caller_allows_it(folders, tmp_path):
-    quantized = {"quant_method": "gptq", "bits": 4}
-    folder = changed(folders("bytes"), tmp_path / "tiny", quantization_config=quantized)
-    refused(model, folder, trust_remote_code=True)
-
-
 def test_code_beside_a_known_model_does_not_run(folders, tmp_path):
     code = f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
     classes = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T"] * 2}
@@ -748,13 +704,12 @@ def test_code_beside_a_known_model_does_not_run(folders, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("attention", [False, True])
-def test_a_text_with_a_sub_token_that_the_model_lacks_is_an_error(folders, tmp_path, attention):
+def test_a_text_with_a_sub_token_that_the_model_lacks_is_an_error(folders, tmp_path):
     folder = shutil.copytree(folders("bytes"), tmp_path / "tiny")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens(["zyzzyva"])
     tokenizer.save_pretrained(folder)
-    mine = model(folder, attention=attention)
+    mine = model(folder)
     items = items_from_text(["The old dog saw a zyzzyva there", "The old dog saw a cat there"])
     assert mine.predict(items[1:], top_k=0)["log_prob"].notna().all()
     refused(mine.predict, items[:1], top_k=0)

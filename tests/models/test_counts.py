@@ -1,6 +1,4 @@
-import tracemalloc
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from ngrams import Sentences
 from nltk.util import ngrams
 
 from workbench.models.ngram.backoff import SHIFT, WORD
-from workbench.models.ngram.good_turing import MOST, NGramCounts, count
+from workbench.models.ngram.good_turing import MOST, count
 
 
 def expected(lines, order, words):
@@ -75,41 +73,3 @@ def test_rare_n_grams_are_left_out(lines, higher, block):
     for n, least in enumerate(cutoffs[1:], 2):
         wanted = {g: c for g, c in expected(lines, n, corpus.words).items() if c >= least}
         assert listed(counts, n, corpus.words) == wanted
-
-
-def test_temporary_files_lie_where_they_should_and_go(tmp_path):
-    corpus = Sentences([list("abcab")] * 50)
-    made = []
-
-    class Watched:
-        words, starts = corpus.words, corpus.starts
-
-        @property
-        def ids(self):
-            return self
-
-        def __getitem__(self, span):
-            made.extend(path.name for path in tmp_path.rglob("*") if path.is_file())
-            return corpus.ids[span]
-
-    counts = counted(Watched(), 3, 60, folder=tmp_path)
-    assert any(name.startswith("2-") for name in made)
-    assert list(tmp_path.iterdir()) == []
-    assert listed(counts, 3, corpus.words) == expected(corpus.lines, 3, corpus.words)
-
-
-def test_memory_is_bounded_by_the_block_and_what_is_listed(tmp_path):
-    draw = np.random.default_rng(0)
-    random = SimpleNamespace(
-        words=[str(i) for i in range(3000)],
-        ids=np.minimum(draw.zipf(1.3, 300_000) - 1, 2999).astype(np.uint32),
-        starts=np.arange(0, 300_001, 10),
-    )
-    peaks = []
-    for block in (15_000, 1 << 23):
-        tracemalloc.start()
-        counts = counted(random, 3, block, cutoffs=(1, 2, 4), folder=tmp_path)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert isinstance(counts, NGramCounts)
-    assert peaks[0] < 0.6 * peaks[1]

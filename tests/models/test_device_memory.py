@@ -46,7 +46,7 @@ def threads(request, monkeypatch):
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError(CUDA), MemoryError()])
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError(CUDA)])
 @pytest.mark.parametrize("factor", [1, 2])
 def test_running_out_of_memory_halves_this_batch_and_those_after_it(error, factor):
     sizes = []
@@ -82,18 +82,12 @@ def test_batches_at_once_come_in_turn_each_row_once_and_smaller_where_memory_run
     assert len(together) == threads
 
 
-@pytest.mark.usefixtures("threads")
-def test_few_batches_are_computed_in_turn():
-    used = [ident for _, ident in Batcher(20, concurrent=True).run([5] * 7, lambda _: threading.get_ident())]
-    assert used == [threading.get_ident()] * 2
-
-
-@pytest.mark.parametrize(("cause", "message"), [(CUDA, "7 tokens"), ("another cause", "another cause")])
-def test_what_does_not_fit_alone_or_has_another_cause_is_an_error(cause, message):
+@pytest.mark.parametrize(("cause", "error"), [(CUDA, DataError), ("another cause", RuntimeError)])
+def test_what_does_not_fit_alone_or_has_another_cause_is_an_error(cause, error):
     def work(_rows):
         raise RuntimeError(cause)
 
-    with pytest.raises(DataError if cause == CUDA else RuntimeError, match=message):
+    with pytest.raises(error):
         list(Batcher(100).run([7, 3], work))
 
 
@@ -151,23 +145,6 @@ def test_a_neural_model_moves_its_network_itself(far):
     far.where = torch.device("cuda:0")
     assert model.network is far
     assert far.where.type == "cpu"  # its property moves it to the model's device
-
-
-@pytest.mark.usefixtures("far")
-def test_free_memory_is_reported(monkeypatch):
-    emptied = []
-    gpu = SimpleNamespace(
-        is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 2,
-        synchronize=lambda: None, empty_cache=lambda: emptied.append(1),
-        memory_stats=lambda k: {"x": 1} if k else {}, mem_get_info=lambda _: (78.12e9, 85.1e9),
-    )  # fmt: skip
-    monkeypatch.setattr(torch, "cuda", gpu)
-    assert free() == "78.1 of 85.1 GB free on cuda:1"
-    gpu.is_initialized = lambda: False
-    assert free() == "no GPU was used"
-    gpu.is_available = lambda: False
-    assert free() == "no GPU here"
-    assert emptied == [1]
 
 
 @pytest.mark.gpu

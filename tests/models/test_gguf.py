@@ -103,14 +103,6 @@ def test_files_beside_it_are_not_read_and_no_code_is_run(tmp_path, monkeypatch):
     assert not marker.exists()
 
 
-def test_another_version_of_what_converts_it_converts_it_again(tiny, monkeypatch):
-    first = ours.convert(tiny[0])
-    monkeypatch.setattr(ours, "version", lambda package: f"{package} 99")
-    second = ours.convert(tiny[0])
-    assert second.folder != first.folder
-    assert second.digest == first.digest  # the same came of it
-
-
 def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):
     path, _ = tiny
     model = CausalLM(path)
@@ -122,7 +114,6 @@ def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):
 
 
 @pytest.mark.parametrize(("name", "label"), [
-    ("Model-7B.Q4_1.gguf", "Model-7B, Q4_1"),
     ("model-7b-q4_1.gguf", "model-7b, Q4_1"),
     ("sha256-" + 64 * "a", "Tiny Llama, Q4_1"),
 ])  # fmt: skip

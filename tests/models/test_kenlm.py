@@ -142,24 +142,12 @@ def started(monkeypatch):
     return processes
 
 
-def test_lmplz_killed_while_it_reads(tmp_path, started):
-    def lines():
-        for number, line in enumerate(TEXT * 400):
-            if number == 20_000:
-                started[0].kill()
-            yield line
-
-    refused(fit, tmp_path, lines())
-    assert left(tmp_path) == []
-
-
-@pytest.mark.parametrize("fault", [KeyboardInterrupt, ZeroDivisionError])
-def test_lmplz_ends_when_its_caller_does(tmp_path, started, fault):
+def test_lmplz_ends_when_its_caller_does(tmp_path, started):
     def lines():
         yield from TEXT * 10
-        raise fault
+        raise KeyboardInterrupt
 
-    with pytest.raises(fault):
+    with pytest.raises(KeyboardInterrupt):
         fit(tmp_path, lines())
     assert [process.returncode for process in started] == [-9]
     assert left(tmp_path) == []
@@ -181,12 +169,6 @@ def test_what_was_built_comes_first_then_what_lies_beside_python_then_the_path(n
     for place in ("path", "venv", "kenlm/bin"):  # the one that comes first last
         file = program(nowhere / place)
         assert tools.find_program("lmplz") == file.absolute()
-
-
-def test_what_may_not_be_run_is_no_program(nowhere):
-    program(nowhere / "venv", mode=0o644)
-    (nowhere / "path" / "lmplz").mkdir(parents=True)
-    refused(tools.find_program, "lmplz")
 
 
 def python(code):
@@ -226,26 +208,3 @@ def test_one_that_talks_before_it_reads_does_not_wait_for_ever(tmp_path):
 )
 def test_how_far_a_program_is(log, fed, share, step):
     assert tools.fraction(log, fed) == (pytest.approx(share), step)
-
-
-def test_a_bar_shows_the_step(tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("TQDM_DISABLE")
-    seen, fraction = tmp_path / "seen", tools.fraction
-
-    def noticed(log, fed):
-        share, step = fraction(log, fed)
-        if step:
-            seen.touch()  # only then the program ends
-        return share, step
-
-    monkeypatch.setattr(tools, "fraction", noticed)
-    code = (
-        "import pathlib, sys, time; print('=== 2/4 Sorting ===', file=sys.stderr, flush=True)\n"
-        f"while not pathlib.Path({str(seen)!r}).exists(): time.sleep(0.01)"
-    )
-    tools.run_program(python(code), folder=tmp_path, label="lmplz")
-    seen.unlink()
-    shown = capsys.readouterr().err
-    assert "lmplz: Sorting: 25 %" in shown
-    assert "100 %" in shown
-    assert not list(tmp_path.iterdir())

@@ -1,7 +1,5 @@
 """The truncated SVD of LSA against the full one of NumPy."""
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,7 +44,7 @@ def test_matrices_of_any_rank(shape, rank, seed, data):
         check(matrix, data.draw(st.integers(1, min(shape) - 1)))
 
 
-@pytest.mark.parametrize("k", [1, 5, 6, 10, 50])
+@pytest.mark.parametrize("k", [1, 6, 50])
 @pytest.mark.parametrize(
     "matrix",
     [
@@ -69,32 +67,10 @@ def products(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize("k", [1, 5])
-def test_values_close_together_take_restarts(monkeypatch, k):
-    calls = products(monkeypatch)
+def test_values_close_together_take_restarts(monkeypatch):
+    k, calls = 5, products(monkeypatch)
     rng = np.random.default_rng(1)
     left, right = (np.linalg.qr(rng.normal(size=(size, 500)))[0] for size in (600, 500))
     check(left @ np.diag(1 - np.arange(500) / 2e4) @ right.T, k)
     width = lsa._BLOCK[0]
     assert len(calls) * width > 4 * (k + width)  # more than the basis has columns
-
-
-def test_it_goes_on_until_the_residuals_are_small(monkeypatch):
-    calls = products(monkeypatch)
-    matrix = np.random.default_rng(2).normal(size=(400, 300))
-    check(matrix, 5)
-    exact = len(calls)
-    calls.clear()
-    monkeypatch.setattr(lsa, "_TOLERANCE", 1e-2)
-    v, s = lanczos(matrix, 5)
-    assert len(calls) < exact
-    assert (np.linalg.norm(matrix.T @ (matrix @ v) - v * s**2, axis=0) <= 1e-2 * s**2).all()
-
-
-def test_the_number_of_threads_changes_no_byte(monkeypatch):
-    matrix = np.random.default_rng(3).normal(size=(300, 80))
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    one = lanczos(matrix, 7)
-    monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    for again, before in zip(lanczos(matrix, 7), one, strict=True):
-        np.testing.assert_array_equal(again, before)

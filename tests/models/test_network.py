@@ -41,16 +41,6 @@ def test_the_loss_is_the_mean_over_all_following_words(family):
     checked.near(network.output.distribution(hidden)[0, classes[2, 6]], log_prob[2, 5])
 
 
-def test_shapes_are_checked_in_these_tests(pytestconfig):
-    if not pytestconfig.getoption("--jaxtyping-packages", default=None):
-        pytest.skip("needs --jaxtyping-packages")
-    network, ids = checked.FAMILIES["lstm"](), torch.zeros(4, dtype=torch.int64)
-    calls = (class_ids, [1, 2], 9), (network.output, torch.zeros(3, 16), ids), (network.states, ids)
-    for function, *arguments in calls:
-        with pytest.raises(Exception, match=r"(?i)type"):
-            function(*arguments)
-
-
 @st.composite
 def copies(draw):
     rows, time, n_words = draw(st.integers(1, 4)), draw(st.integers(0, 7)), draw(st.integers(2, 6))

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import known_networks
 import pandas as pd
@@ -151,25 +150,6 @@ def test_a_training_that_stopped_goes_on_from_its_last_checkpoint(no_data, monke
     assert rest.info == whole.info
     assert rest.config["weights"] == whole.config["weights"]
     assert not (folders(no_data)[0] / "checkpoints").exists()
-
-
-def test_minutes_are_resumed_by_the_same_call(no_data, monkeypatch):
-    seconds = iter(range(10**6))  # each look at the clock is a second later
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    broken(monkeypatch, 3, lambda: signal.raise_signal(signal.SIGINT))
-    part = fit(minutes=2)
-    rest = fit(minutes=2)
-    assert [model.info["stopped"] for model in (part, rest)] == ["interrupted", "finished"]
-    assert 3 < rest.info["steps"] == rest.training_record.last["step"]
-    assert rest.training_record.minutes == pytest.approx(2, abs=0.1)
-    assert not (folders(no_data)[0] / "checkpoints").exists()
-
-
-def test_patience_stops_it_early(no_data):
-    made = fit(tokens=2000, development=DEV, evaluations=10, patience=1, learning_rate=10.0, warm_up=0.0)
-    assert made.info["stopped"] == "early"
-    assert len(made.training_record.scores) < 10
-    assert (folders(no_data)[0] / "predictor.json").exists()
 
 
 def test_development_items_are_drawn_by_seed(monkeypatch):

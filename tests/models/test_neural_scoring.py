@@ -158,39 +158,6 @@ def test_batches_and_chunks_change_nothing(kind, tokens, size):
         assert got.top == whole.top
 
 
-def test_memory_that_does_not_suffice_halves_the_batch():
-    class Small(Planted):
-        sizes: tuple = ()
-
-        def states(self, ids, state=None):
-            self.sizes = (*self.sizes, ids.numel())
-            if ids.numel() > 30:
-                raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
-            return super().states(ids, state)
-
-    network = Small()
-    assert known_networks.model(network).predict(ITEMS).equals(known_networks.model(Planted()).predict(ITEMS))
-    assert network.sizes[0] > 30
-    assert max(network.sizes[3:]) <= 30
-    scores = known_networks.model(Planted()).score(CHOSEN, CHOICES)
-    assert known_networks.model(network).score(CHOSEN, CHOICES) == pytest.approx(scores, nan_ok=True)
-    plain, asked = network.output.distribution, []
-
-    def scarce(hidden):
-        asked.append(len(hidden))
-        if len(hidden) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
-        return plain(hidden)
-
-    network.output.distribution = scarce  # chunks of words are halved too
-    assert (
-        known_networks.model(network)
-        .predict(ITEMS[:5])
-        .equals(known_networks.model(Planted()).predict(ITEMS[:5]))
-    )
-    assert asked == [5, 2, 2, 1]
-
-
 @pytest.mark.parametrize("name", ["transformer", "lstm with a cache"])
 def test_a_network_is_left_as_it_was(name):
     network = networks()[name.split()[0]].train()

@@ -162,26 +162,6 @@ def test_scores_are_those_of_kenlm_word_by_word(fit, unknown):
         assert np.isnan(alone[i, len(rows) :]).all()
 
 
-def test_scores_differ_as_those_of_whole_sentences_do(fit):
-    items, whole, known = asked(60), kenlm.Model(str(fit.binary)), set(fit.vocabulary)
-    words = [word.lower() for word in choices(fit)]
-    for item, row in zip(items, fit.score(items, [choices(fit)] * len(items)), strict=True):
-        cut = tokens(item)
-        left, right = cut.words[cut.sentences[-1] : cut.target], cut.words[cut.end :]
-        of_kenlm = np.array([whole.score(" ".join([*left, word, *right])) for word in words]) * np.log(10)
-        of_kenlm -= [fit.unknown_share * len(set(word.split()) - known) for word in words]
-        np.testing.assert_allclose(row - row[0], of_kenlm - of_kenlm[0], atol=1e-4)
-
-
-def test_log_prob_is_that_of_the_answer_given_what_is_before(fit):
-    items = asked(150)
-    answers = items.frame["answer"].tolist()
-    unknown = np.array([answer not in fit.vocabulary for answer in answers])
-    of_kenlm = [rows[0][0] for rows in slow_log_probs(fit, items, [[answer] for answer in answers])]
-    np.testing.assert_allclose(fit.log_prob(items), of_kenlm - fit.unknown_share * unknown, rtol=1e-6)
-    assert 5 < sum(unknown) < 100
-
-
 # Rankings.
 
 
@@ -208,19 +188,6 @@ def test_rankings_are_those_of_kenlm_word_by_word(fit):
     assert (frame["system"] == "N-Gram").all()
     log_probs = np.concatenate(list(fit.distribution(items, chunk=64)))
     np.testing.assert_allclose(log_probs, scores * np.log(10), rtol=1e-6)
-
-
-@pytest.mark.parametrize("variant", ["plain", "cbt", "msrcc"])
-def test_predictions_are_sound(of_sample, variant):
-    items = wb.load("sample") if variant == "plain" else wb.load("sample", variant=variant)
-    frame = predictions.check_predictions(of_sample.predict(items), items)
-    assert frame["item_id"].tolist() == items.frame["item_id"].tolist()
-    assert frame["log_prob"].notna().all()
-    if variant != "plain":
-        scores = of_sample.score(items, [list(item.candidates) for item in items])
-        for row, item, values in zip(frame.itertuples(), items, scores, strict=True):
-            np.testing.assert_array_equal(row.candidate_scores, values[: len(item.candidates)])
-            assert row.prediction == item.candidates[int(np.nanargmax(values))] or row.n_tied > 1
 
 
 def test_unknown_answers_are_counted_as_the_row_says(fit):
@@ -338,20 +305,13 @@ def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
     ],
 )
 @pytest.mark.filterwarnings("ignore:.* words? of the text (is|are) <unk>")
-@pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
-def test_what_cannot_be_fitted_is_one_clear_error(no_data, texts, options, smoothing):
-    if smoothing == "good-turing" and "memory" in options:
-        return  # it takes none
-    refused(NGram.fit, texts, **{"order": 2, "smoothing": smoothing} | QUICK | options)
+def test_what_cannot_be_fitted_is_one_clear_error(no_data, texts, options):
+    refused(NGram.fit, texts, **{"order": 2} | QUICK | options)
     assert models(no_data) == []
     assert not list((no_data / "cache").glob("ngram/.*"))
 
 
-@pytest.mark.parametrize(
-    "pruning",
-    [None, (), [0], (0, 0), np.array([0, 0]), iter([0, 0])],
-    ids=["none", "empty", "list", "tuple", "array", "iterator"],
-)
+@pytest.mark.parametrize("pruning", [(), (0, 0)])
 @pytest.mark.usefixtures("no_data")
 def test_thresholds_of_0_leave_out_nothing(pruning):
     assert len(tiny(pruning=pruning).model.levels[1]["key"]) == len(tiny().model.levels[1]["key"])

@@ -120,17 +120,9 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
 
 @pytest.mark.parametrize("options", [
     {"template": "Complete:"},
-
-
     {"template": "{text} {text}"},
-
-
     {"answer_template": "{text}"},
-
-
     {"shots": -1},
-
-
     {"shots": 1},
     {"shots": 13, "examples": POOL},
     {"shots": 2, "examples": items("one two", "One  two")},

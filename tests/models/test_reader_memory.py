@@ -403,8 +403,6 @@ def accuracy(kind, rule, **options):
 
 @pytest.mark.parametrize(("kind", "rule", "options"), [
     (WindowMemory, partner, {"self_supervised": True, "window": 3}),
-    (WindowMemory, partner, {"self_supervised": True, "window": 3, "update": "cross-entropy"}),
-    (WindowMemory, partner, {"window": 3, "epochs": 20}),
     (WindowMemory, partner, {**ALL, "window": 3, "targets": "text", "epochs": 16}),
     (SententialMemory, marked, {"epochs": 20}),
     (LexicalMemory, second, {"memory": 5, "hops": 2, "epochs": 20}),

@@ -12,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_questions import FILLERS, counted, made, plain
 from refused import refused
-from tiny_training import interrupt_at
 
 from workbench.items.items import Items, items_from_text
 from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.encoding import PAD, QuestionBatches, Questions
 from workbench.models.readers.memory import WindowMemory
-from workbench.models.readers.reader import Reader
-from workbench.models.registry import BUILT_IN, model_class
+from workbench.models.registry import BUILT_IN
 from workbench.storage.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -217,24 +215,6 @@ def same(one, other):
     return all(torch.equal(values, weights(other)[name]) for name, values in weights(one).items())
 
 
-def test_an_interrupted_training_comes_to_the_same_weights(tmp_path, monkeypatch):
-    whole = fitted(tmp_path / "whole")
-    batch, interrupt = QuestionBatches.batch, interrupt_at(7)
-
-    def interrupted(self, step, part=None):
-        interrupt(step)
-        return batch(self, step, part)
-
-    monkeypatch.setattr(QuestionBatches, "batch", interrupted)
-    part = fitted(tmp_path / "pieces")
-    assert part.training_record.stopped == "interrupted"
-    assert part.name.endswith(", interrupted")
-    assert not same(part, whole)
-    resumed = fitted(tmp_path / "pieces")
-    assert resumed.training_record.stopped == "finished"
-    assert same(resumed, whole)
-
-
 def test_a_seed_gives_the_same_weights_and_another_one_others(tmp_path):
     models = [fitted(tmp_path / str(number), seed=seed) for number, seed in enumerate((1, 1, 2))]
     assert same(models[0], models[1])
@@ -279,11 +259,6 @@ def test_predictions_have_where_it_looked_if_that_is_wanted(tmp_path):
 def test_options_that_are_not_known_are_refused():
     refused(fitted, widht=3)
     refused(fitted, patience=2)
-
-
-def test_every_reader_is_registered():
-    kinds = {model_class(name) for name in READERS}
-    assert {kind for kind in Reader.__subclasses__() if kind.__module__.startswith("workbench.")} <= kinds
 
 
 def test_without_candidates_it_chooses_among_the_words_of_the_context():

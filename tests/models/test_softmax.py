@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 
 from workbench.models.neural.softmax import FullSoftmax, softmax
 
@@ -134,28 +133,13 @@ def test_a_mixture_is_what_its_formula_says(kind):
     assert_close(torch.autograd.grad(loss, inputs), torch.autograd.grad(expected, inputs))
 
 
-class LargestResult(TorchFunctionMode):
-    """Notes how many numbers the largest result of an operation has."""
-
-    numbers = 0
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor):
-            self.numbers = max(self.numbers, result.numel())
-        return result
-
-
-def test_logits_of_all_rows_are_never_in_memory_at_once(monkeypatch):
+def test_improbable_words_have_a_finite_loss_and_gradient(monkeypatch):
     small_chunks(monkeypatch)
     layer = layer_of("full")
     hidden, target = batch()
-    with LargestResult() as largest:
-        layer.loss(hidden, target).backward()
     improbable = layer.loss(1e4 * hidden, target)
     assert 1000 < improbable < torch.inf
     assert torch.isfinite(torch.autograd.grad(improbable, hidden)[0]).all()
-    assert 10 * len(COUNTS) <= largest.numbers < 20 * len(COUNTS)  # 70 rows in seven chunks
 
 
 @both_kinds

@@ -90,7 +90,7 @@ def plain_loop(log_prob, items, by, other, change=without):
 
 @pytest.mark.parametrize("by", ["sentence", "word", "mention"])
 def test_an_n_gram_model_with_cache(items, sample_ngram, by):
-    model, items = sample_ngram.cached(0.2), items[: 1 if by == "word" else 5]
+    model, items = sample_ngram.cached(0.2), items[: 1 if by == "word" else 3]
     frame = wb.influence(model, items, by=by, against="man")
 
     def log_prob(form):
@@ -298,7 +298,7 @@ def test_the_curve_is_drawn_from_one_row_a_bin():
     np.testing.assert_allclose([row["influence"] for row in data], expected["influence"])
     assert {row["model"] for row in data} == {"one", "other"}
     bigger = wb.charts.influence_curve(pd.concat([made_parts(seed=n).assign(
-        item_id=lambda frame, n=n: frame["item_id"] + str(n)) for n in range(30)])).to_dict()  # fmt: skip
+        item_id=lambda frame, n=n: frame["item_id"] + str(n)) for n in range(5)])).to_dict()  # fmt: skip
     [data] = [rows for rows in bigger["datasets"].values() if "influence" in rows[0]]
     assert len(data) <= 13
     for wrong in (

@@ -59,7 +59,7 @@ def check(frame, items, log_prob):
 
 
 def test_an_n_gram_model_is_asked_once_a_word(items, sample_ngram):
-    items = items[:2]
+    items = items[:1]
     for model in (sample_ngram, sample_ngram.cached()):
         frame = wb.surprisal(model, items)
 
@@ -169,9 +169,5 @@ def test_readable_text_is_scored_for_the_released_words(folders):
     assert frame["surprisal"].sum() == pytest.approx(-total / np.log(2), abs=1e-3)
 
 
-def test_a_prompt_is_refused_and_a_broken_model_named(folders):
+def test_a_prompt_is_refused(folders):
     refused(wb.surprisal, causal(folders("bytes"), prompt=Prompt("{text}")), ITEMS)
-    model = causal(folders("bytes"))
-    with torch.no_grad():
-        model._checkpoint.model.transformer.ln_f.weight.fill_(float("nan"))
-    refused(wb.surprisal, model, ITEMS)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 
-from workbench.texts.batches import IS_WORD_FILE, EncodedText
-from workbench.texts.corpus import MANIFEST, RESERVED, Corpus
+from workbench.texts.batches import EncodedText
+from workbench.texts.corpus import RESERVED, Corpus
 
 LINES = ["the cat sat on the mat .", "'' -- the dog , the <x> dog sat !", "nobody 's 3 cats"]
 
@@ -115,12 +115,3 @@ def test_a_copy_names_no_place_and_no_unknown_word(home, tmp_path):
 )  # fmt: skip
 def test_what_is_no_vocabulary(vocabulary):
     refused(EncodedText.of, corpus_of(LINES), vocabulary)
-
-
-@pytest.mark.parametrize("name", [IS_WORD_FILE, MANIFEST])
-def test_an_incomplete_copy_is_refused(tmp_path, name):
-    made = stream_of(LINES).copy(tmp_path / "copy")
-    (made.folder / name).write_bytes(b"")
-    refused(EncodedText.open, made.folder)
-    (made.folder / name).unlink()
-    refused(EncodedText.open, made.folder)

@@ -68,14 +68,6 @@ def test_decay_is_of_the_rows_that_occur():
     assert torch.equal(decayed.rows.weight[others], before[others])
 
 
-def test_it_continues_as_if_it_had_never_stopped(tmp_path):
-    whole, pieces = Bags(), [Bags(seed=seed) for seed in (3, 8)]
-    train(whole, Draws(), settings(12), folder=tmp_path / "whole")
-    train(pieces[0], Draws(interrupt_at(5)), settings(12), folder=tmp_path / "pieces")
-    train(pieces[1], Draws(), settings(12), folder=tmp_path / "pieces")
-    assert equal(weights(pieces[1]), weights(whole))
-
-
 def test_nothing_changes_from_a_loss_on_that_is_not_finite(tmp_path):
     chosen = settings(12, schedule="constant", warm_up=0)
     short, network = Bags(), Bags(bad=5)

@@ -1,21 +1,17 @@
 """What is shown of a training: in a notebook, on a terminal, in a log."""
 
-import ast
 import io
 import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
-from workbench.models.ngram.model import NGram
 from workbench.storage.progress import progress_bar, report_progress, say, update_with_estimate
 from workbench.training import history as module
 from workbench.training.history import Training, progress_view
 
-PACKAGE = Path(module.__file__).parents[1]
 ROW = {"step": 1, "tokens": 9000, "seconds": 30.0, "loss": 5.5, "tokens_per_second": 300.0}
 
 
@@ -123,16 +119,6 @@ def test_lines_in_a_log(capsys, clock):
     assert lines[-1].endswith("finished")
 
 
-def test_a_log_in_ascii_and_a_name_with_line_ends(monkeypatch):
-    raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    run(progress_view(), steps=10, name="Λ\n\x1b[2J\rx")
-    out = raw.getvalue().decode("ascii")  # flushed, line by line
-    assert not set(out) & {"\x1b", "\r"}
-    assert all("x" in line for line in out.splitlines() if "\\u039b" in line)
-    assert "\\u039b" in out
-
-
 def test_a_bar_on_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     run(progress_view())
@@ -177,16 +163,6 @@ def test_what_waits_to_be_drawn_is_drawn_at_a_later_step(notebook, clock):
     assert training.stopped == ""
 
 
-def test_drawing_takes_a_small_part_of_the_time(notebook, clock, monkeypatch):
-    def slow(training):
-        clock.now += 0.5
-        return {"text/html": training.to_html()}, {}
-
-    monkeypatch.setattr(notebook, "format", slow)
-    run(progress_view(), clock, steps=100, seconds=0.3)
-    assert len(notebook.sent) == 4  # in the beginning, after some 10 and 20 seconds, and at the end
-
-
 def test_a_view_that_fails_is_left_alone(notebook, capsys, monkeypatch, clock):
     publish = Mock(side_effect=OSError("the page is gone"))
     monkeypatch.setattr(notebook, "publish", publish)
@@ -196,16 +172,6 @@ def test_a_view_that_fails_is_left_alone(notebook, capsys, monkeypatch, clock):
     monkeypatch.setattr(notebook, "publish", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):  # that is not an error of the view
         progress_view().begin(Training(), 0)
-
-
-def test_bars_have_totals_and_units():
-    shown = io.StringIO()
-    with progress_bar(25_000, label="reading", unit="items", file=shown, ncols=90, mininterval=0) as bar:
-        bar.update(3100)
-        bar.refresh()
-    assert re.search(
-        r"reading: 12 %\|[█#]+.*\| 3\.10k/25\.0k items \[\d\d:\d\d<.*items/s\]", shown.getvalue()
-    )
 
 
 def test_a_bar_in_a_notebook_is_text_that_stays(notebook, capfd):
@@ -234,31 +200,6 @@ def test_a_bar_that_is_not_shown_leaves_nothing_in_a_notebook(notebook, options)
     assert notebook.sent == []
 
 
-def test_a_bar_that_ends_by_an_error_stays_where_it_was(notebook):
-    def fails():
-        with progress_bar(4, label="reading", unit="files", mininterval=0) as bar:
-            bar.update()
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fails()
-    assert "25 %" in notebook.sent[-1][-1]
-
-
-def test_a_fit_shows_the_units_of_each_step(capsys, no_data):
-    assert no_data.is_dir()
-    NGram.fit(["the heron saw the eel ."] * 20, order=3, memory="60M")
-    bars = capsys.readouterr().err
-    shapes = (
-        r"\d+ %\|.*/\d+ characters \[",
-        r"lmplz.*: \d+ %\|.*\| \[",
-        r"sorting: \d+ %\|.*/\d+\S* n-grams",
-    )
-    for unit in shapes:
-        assert re.search(unit, bars), unit
-    assert "it/s" not in bars
-
-
 def test_lines_say_what_a_terminal_cannot_show():
     for encoding, shown in (("ascii", "\\u2212\\xe9"), ("utf-8", "\N{MINUS SIGN}é")):
         stream = io.TextIOWrapper(io.BytesIO(), encoding)
@@ -266,31 +207,18 @@ def test_lines_say_what_a_terminal_cannot_show():
         assert stream.buffer.getvalue().decode(encoding) == f"{shown}\\x1b[31m\\r\\ud800\n\tend!"
 
 
-def test_one_function_prints():
-    printing = [path.name for path in PACKAGE.rglob("*.py") if calls_print(path)]
-    assert printing == ["progress.py"]
-    assert calls_print(PACKAGE / "storage" / "progress.py")
-
-
-def calls_print(path):
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print" for node in nodes)
-
-
 @pytest.mark.parametrize(
     ("total", "seconds", "text"),
     [(5153, 20.0, "100 take 01:40"), (5153, 0.2, None), (90, 60.0, None), (None, 60.0, None)],
 )
-@pytest.mark.parametrize("where", ["notebook", "terminal"])
-def test_a_long_bar_says_after_the_first_step_what_a_sample_takes(where, total, seconds, text, request):
+def test_a_long_bar_says_after_the_first_step_what_a_sample_takes(total, seconds, text):
     terminal = Terminal()
-    publisher = request.getfixturevalue("notebook") if where == "notebook" else None
-    options = {} if publisher else {"file": terminal, "ncols": 90}
+    options = {"file": terminal, "ncols": 90}
     with progress_bar(total, label="model", unit="items", mininterval=0, **options) as bar:
         bar._time = lambda: seconds
         bar.start_t = 0.0
         update_with_estimate(bar)(20)
         bar.refresh()
-        shown = "".join(str(row) for row in publisher.sent) if publisher else terminal.getvalue()
+        shown = terminal.getvalue()
     assert (f", {text}]" in shown) if text else ("take" not in shown)
     update_with_estimate(progress_bar(total, label="model", shown=False))(20)
