@@ -181,15 +181,3 @@ def test_what_is_taken_off_leaves_attested_words():
     for word in ("blargness", "snarkful", "unblarg", "zzment"):
         assert lemmas.word_roots(word) == lemmas_of(word)
     assert {"happy", "happiness"} <= lemmas.word_roots("happiness")
-
-
-def test_no_listed_word_is_listed_in_vain(monkeypatch):
-    listed = lemmas._UNRELATED
-    assert [word for word in listed if lemmas._bases(word)] == []
-    with monkeypatch.context() as unlisted:
-        unlisted.setattr(lemmas, "_UNRELATED", frozenset())
-        assert [word for word in listed if not lemmas._bases(word)] == []
-    families = [row.split() for row in lemmas._FAMILIES.split(";")]
-    assert all(len(family) > 1 for family in families)
-    together = [word for family in families for word in family]
-    assert {word for word in together if together.count(word) > 1} == set()

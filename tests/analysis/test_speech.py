@@ -78,10 +78,9 @@ def marked(text):
         "she made a -- pause ; and went : there .",
     ],
 )
-@pytest.mark.parametrize("change", [str, str.upper, str.title])
-def test_examples(text, change):
+def test_examples(text):
     words, spans = marked(text)
-    assert speech_spans([change(word) for word in words]) == spans
+    assert speech_spans(words) == spans
 
 
 MARKS = ["``", "''", '"', "“", "”", "„", "«", "»", "`", "'", "‘", "’", "“‘", "’”", "''\"", "'\""]

@@ -89,26 +89,6 @@ def test_lambadas_halves_are_every_other_item(nlp, monkeypatch):
     assert found["odd"]["CN lower-cased"] == 100
 
 
-FACTS = {"version": "9.8.7", "megabytes": "1.2", "seconds": "0.34", "date": "2001-02-03"}
-
-
-def test_the_card_holds_every_number():
-    row = {"tokens": 12345, "upos": 91.11, "lemma": 92.22}
-    row |= {"propn_precision": 83.33, "propn_recall": 84.44, "propn_f1": 85.55}
-    half = scores._agreement([("PN", "PN"), ("V", "O"), ("CN", "CN")])
-    found = {"treebanks": {"ewt-dev, as printed, sentences": row}, "facts": FACTS}
-    found["lambada"] = dict.fromkeys(("even", "odd", "all"), half)
-    text = scores.card(found, scores.TEMPLATE.read_text(encoding="utf-8"))
-    assert "| ewt-dev, as printed, sentences | 12,345 | 91.1 | 92.2 | 83.3 | 84.4 | 85.5 |" in text
-    assert "| items | 3 | 3 | 3 |" in text
-    assert "| same | 66.7 | 66.7 | 66.7 |" in text
-    assert all(f"| {key} |" in text for key in half)
-    assert all(value in text for value in FACTS.values())
-    assert "{" not in text
-    with pytest.raises(KeyError):
-        scores.card(found | {"facts": {}}, scores.TEMPLATE.read_text(encoding="utf-8"))
-
-
 def test_scores_are_written_beside_the_pipeline_that_was_scored(folder, monkeypatch, capsys):
     monkeypatch.setattr(treebanks, "find", lambda name: name)
     monkeypatch.setattr(treebanks, "sentences", lambda _: iter([FIRST, SECOND, OTHER]))
@@ -187,18 +167,3 @@ def test_training_again_gives_the_same_weights(data, small_lexicon, tmp_path, ca
         build.fit(tmp_path / name, lexicon=small_lexicon, silver_path=None, steps=2, **SIZES)
     one, two = ((tmp_path / name / "tagger" / "model").read_bytes() for name in ("one", "two"))
     assert one == two
-
-
-def test_a_build_keeps_its_products_unless_told_to_make_all_again(monkeypatch, tmp_path):
-    product = tmp_path / "build" / "novels.txt"
-    times = []
-
-    def make():
-        times.append(1)
-        product.touch()
-
-    monkeypatch.setattr(build, "BUILD", product.parent)
-    monkeypatch.setattr(build, "build", lambda: build._step(product, make))
-    for arguments, made in (([], 1), ([], 1), (["--fresh"], 2)):
-        assert build.main(arguments) == 0
-        assert len(times) == made

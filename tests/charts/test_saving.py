@@ -28,7 +28,7 @@ def sizes(svg):
     return [float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)]
 
 
-@pytest.mark.parametrize(("width", "dpi", "pixels"), [("8.5cm", 300, 1004), ("2in", 72, 144), (96, 600, 600)])
+@pytest.mark.parametrize(("width", "dpi", "pixels"), [("8.5cm", 300, 1004), (96, 72, 72)])
 def test_a_png_has_its_size_on_paper(width, dpi, pixels, tmp_path):
     png = charts.save(FIGURE, tmp_path / "a.png", width=width, dpi=dpi).read_bytes()
     assert size_of(png)[::2] == (pytest.approx(pixels, abs=2), dpi)

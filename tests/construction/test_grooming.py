@@ -1,7 +1,6 @@
 """Grooming: what a person chooses, saved at once; the widget without a page."""
 
 import json
-import os
 
 import pytest
 from grooming_questions import WORDS, question, questions
@@ -147,24 +146,10 @@ def test_any_order_of_actions_does_what_a_plain_list_does(actions, same, tmp_pat
     assert counts["done"] == len(again.items()) == sum(map(done, range(3)))
 
 
-def test_files_and_folders_that_are_no_choices(tmp_path):
-    (tmp_path / "choices.sqlite").write_bytes(b"no database " * 1000)
-    refused(Grooming, questions(), folder=tmp_path)
-    refused(Grooming, questions(), folder=tmp_path / "choices.sqlite")
-    pipe = tmp_path / "pipe"
-    pipe.mkdir()
-    os.mkfifo(pipe / "choices.sqlite")
-    refused(Grooming, questions(), folder=pipe)
-
-
 def test_questions_without_alternates(tmp_path):
     refused(Grooming, wb.load("sample", variant="msrcc"), folder=tmp_path)
     refused(Grooming(questions(), folder=tmp_path).pick, IDS[0], "cat")
     refused(Grooming(questions(), folder=tmp_path).reject, IDS[0], "no")
-
-
-def test_a_folder_that_no_disk_has(tmp_path):
-    refused(Grooming, questions(), folder=tmp_path / "\ud800")
 
 
 def test_the_next_open_question(tmp_path):

@@ -1,18 +1,14 @@
 """Tables of whole books: every form gives the same books, and every advice to read them is right."""
 
 import json
-import re
-import tracemalloc
 
 import builders as b
 import pandas as pd
-import pyarrow as pa
 import pytest
 from refused import refused
 
 import workbench as wb
 from workbench import construction
-from workbench.storage.errors import DataError
 
 CHAPTER = 'CHAPTER I\n\n"Caf\xe9," said the goat; it slept, and no one came.\n'
 BOOKS = pd.DataFrame(
@@ -125,56 +121,3 @@ def test_what_is_no_table_of_books_is_one_error(tmp_path, name, content):
 def test_compressed_arrow_is_read(tmp_path, name, changes, options):
     path = b.write_table(tmp_path / name, BOOKS.astype(changes), **options)
     assert summary(wb.books(path)) == EXPECTED
-
-
-@pytest.mark.parametrize("name", ["books.jsonl", "data.arrow"])
-def test_few_rows_are_in_memory_at_a_time(tmp_path, name):
-    text = "A goat slept.\n" * 20_000
-    frame = pd.DataFrame({"text": [f"{text}{number}" for number in range(100)]})
-    b.write_table(tmp_path / name, frame)
-    del frame
-    tracemalloc.start()
-    before = pa.total_allocated_bytes()
-    for number, book in enumerate(wb.books(tmp_path / name)):
-        assert book.text.endswith(f"\n{number}")
-        assert pa.total_allocated_bytes() - before < 5_000_000
-    assert tracemalloc.get_traced_memory()[1] < 10_000_000  # of 28 MB
-    tracemalloc.stop()
-
-
-NOVEL = "A goat slept on the hill, and no one came.\n" * 1000
-CBT = "_BOOK_TITLE_ : Ann___Rain.txt.out\nit rained . the dog ran on .\n"
-
-
-def advice(call, *arguments, **options):
-    """Follow what an error says: return the books that are read by it."""
-    with pytest.raises(DataError) as caught:
-        call(*arguments, **options)
-    code = re.search(r"wb\.books\([^()]*\)", str(caught.value))
-    assert code, caught.value
-    return list(eval(code[0], {"wb": wb}))  # noqa: S307 - our own message
-
-
-@pytest.mark.parametrize("name", [name for name in FORMS if not name.endswith((".arrow", ".feather"))])
-def test_every_advice_to_read_books_is_right(tmp_path, name):
-    frame = BOOKS.assign(text=[NOVEL, NOVEL.replace("goat", "boat")])
-    b.write_table(tmp_path / name, frame, **FORMS[name])
-    texts = frame["text"].tolist()
-    assert [book.text for book in advice(wb.load, tmp_path / name)] == texts
-    if not name.endswith(".tsv"):
-        options = {"path": tmp_path / name}
-        assert [book.text for book in advice(wb.load, "lambada", "dev", **options, variant="plain")] == texts
-        if not name.endswith(".ndjson"):
-            assert [book.text for book in advice(wb.load, "cbt", "dev", **options, variant="NE")] == texts
-
-
-def test_other_advice_to_read_books_is_right(tmp_path):
-    b.write(
-        tmp_path, {"cbt_valid.txt": CBT, **{f"novels/train-novels/Horror/{x}.txt": "boo .\n" for x in "ab"}}
-    )
-    (book,) = advice(wb.load, "cbt", "dev", path=tmp_path / "cbt_valid.txt", variant="NE")
-    assert book.title == "Rain"
-    book, _ = advice(wb.load, "lambada", "train", path=tmp_path / "novels")
-    assert book.book_id == "lambada/train/Horror/a"
-    refused(construction.read_shelf, [3])
-    assert [book.text for book in wb.books(tmp_path / "novels")] == ["boo .\n"] * 2

@@ -106,13 +106,3 @@ def test_a_text_of_another_form_needs_the_variant(notes):
     assert notes.frame()["line"].tolist() == [2]
     with pytest.raises(DataError):
         resolve_variants(rows_of("unheard of"), plain, notes, None, None)
-
-
-@given(st.lists(st.text(max_size=30), min_size=1, max_size=8))
-def test_every_text_that_is_found_has_the_key_of_its_item(texts):
-    items = own(["he saw ann", "the café closed", "a b", "Ab"])
-    index = Index(items)
-    for text in texts:
-        for row in index.find(text).rows:
-            item = items[row]
-            assert text_key(text) in {text_key(item.text), text_key(item.text.rpartition(" ")[0])}

@@ -120,14 +120,6 @@ def test_where_resampling_says_nothing_wilson_does():
     assert (pd.isna(single["perplexity_low"]), pd.isna(single["perplexity"])) == (True, False)
 
 
-def test_the_note_says_what_was_resampled():
-    models = [made(60, books=5), made(60, books=30, model="b"), made(60, model="c")]
-    note = evaluate(models, resamples=99).attrs["note"]
-    assert all(part in note for part in ("5 to 30 novels", "LAMBADA's release", "99 replicates, seed 0"))
-    assert "LAMBADA" not in evaluate(made(60, start="cbt/dev"), resamples=99).attrs["note"]
-    assert evaluate([]).attrs["note"]
-
-
 def test_an_impossible_answer_has_infinite_perplexity():
     frame = made(50)
     frame.loc[7, "log_prob"] = -np.inf

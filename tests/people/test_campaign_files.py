@@ -70,15 +70,6 @@ def test_what_is_no_campaign_is_one_error(path, name):
     assert error.remedy
 
 
-def test_damage_while_it_is_open_is_one_error(path):
-    campaign = Campaign.open(path)
-    change(path, "UPDATE answers SET guesses = '[1]'")
-    refused(campaign.judgments)
-    change(path, "UPDATE records SET record = 'x'")
-    refused(campaign.next_page, 1)
-    campaign.close()
-
-
 def test_an_unwritable_place_is_one_error(path, monkeypatch):
     with pytest.raises(DataError):
         Campaign.create(path / "below a file" / "c.db", wb.load("sample", "dev")[:2])

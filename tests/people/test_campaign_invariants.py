@@ -1,6 +1,5 @@
 """What holds of a campaign whatever people do, in any order: reopened, late, at the same time."""
 
-import multiprocessing
 import os
 import sqlite3
 import tempfile
@@ -266,39 +265,6 @@ def test_threads_of_one_campaign_and_of_two_do_not_collide(tmp_path):
     assert not people_by_item_and_step(first)[0]
     first.close()
     second.close()
-
-
-def judge_some(path, subject, pages, start):
-    """Open a campaign in this process, and judge pages of it."""
-    start.wait()
-    campaign = Campaign.open(path)
-    for _ in range(pages):
-        if (page := campaign.next_page(subject)) is None:
-            break
-        for task in page.tasks:
-            campaign.answer(page.id, subject, task.item_id, [f"word {subject}"])
-        campaign.submit(page.id, subject)
-    campaign.close()
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
-def test_two_processes_at_the_same_time(tmp_path):
-    context = multiprocessing.get_context("fork")
-    path, items = tmp_path / "c.db", wb.load("sample", "dev")[:60]
-    campaign = Campaign.create(path, items, per_page=4)
-    people = [campaign.add_subject().id for _ in range(2)]
-    start = context.Barrier(2)
-    processes = [context.Process(target=judge_some, args=(path, subject, 7, start)) for subject in people]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0]
-    frame = campaign.judgments()
-    assert len(frame) == 2 * 7 * 4
-    assert not frame["item_id"].duplicated().any()  # one person is enough to drop an item
-    assert (frame["prediction"] == "word " + frame["subject"].astype(str)).all()
-    campaign.close()
 
 
 def test_a_forked_process_uses_a_connection_of_its_own(tmp_path):

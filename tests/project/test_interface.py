@@ -91,15 +91,6 @@ def test_all_of_it_is_documented():
     assert wb.__version__
 
 
-def test_the_attributes_of_items_and_errors():
-    made = wb.items_from_text("The dog ___ home.")
-    assert (made.attrs, made.problems) == ({}, ())
-    error = wb.DataError("wrong", file="a.txt", line=3, remedy="mend it")
-    assert (error.problem, error.file, error.line, error.remedy) == ("wrong", "a.txt", 3, "mend it")
-    assert str(error) == "a.txt, line 3: wrong -- mend it"
-    assert isinstance(error, ValueError)
-
-
 @pytest.mark.parametrize("name", ["Loader", "_nothing", "spacy", "pd"])
 def test_an_unknown_name_is_an_attribute_error(name):
     with pytest.raises(AttributeError, match=name):

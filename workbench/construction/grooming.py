@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -22,7 +21,6 @@ from workbench.construction.sentence_completion import alternates_of, choose_opt
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
 from workbench.storage.errors import DataError, database_errors, reading, writing
-from workbench.storage.files import check_target
 from workbench.storage.paths import data_home
 
 GUIDELINES = (
@@ -116,7 +114,6 @@ class Grooming:
         self._texts = {item.item_id: " ".join(item.text.split()) for item in questions}
         self._choices: dict[str, Choice] = {}
         with writing(self.path, _WHAT):
-            check_target(self.path, stat.S_ISREG, "a file")
             self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._connected() as connection:
             for key, words, reason, _ in connection.execute(_ALL, [self.subject]).fetchall():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from filelock import FileLock
 
 from workbench.items.schema import content_digest
 from workbench.storage.errors import reading, writing
-from workbench.storage.files import atomic_path, check_target, list_folder, read_bytes
+from workbench.storage.files import atomic_path, list_folder, read_bytes
 from workbench.storage.paths import data_home
 
 
@@ -114,7 +113,6 @@ def write_notes(
     valid = {item_id: _valid_change(change) for item_id, change in changes.items()}
     written: dict[str, Note] = {}
     with writing(file):
-        check_target(file.parent, stat.S_ISDIR, "a folder")
         file.parent.mkdir(parents=True, exist_ok=True)
     with writing(file), FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
         tables = {each: _read(each) for each in _note_files(folder)}
