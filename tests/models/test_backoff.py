@@ -78,12 +78,10 @@ def test_all_contexts_of_a_model_full_of_ties(tmp_path):
 
 MODELS = {
     "Kneser-Ney, order 2": {"order": 2},
-    "Kneser-Ney, order 3": {"order": 3},
     "Kneser-Ney, order 5": {"order": 5},
     "Kneser-Ney, order 5, pruned": {"order": 5, "pruning": (0, 0, 1, 1, 2)},
     "Kneser-Ney, all words": {"order": 3, "vocabulary": None},
     "Kneser-Ney, fixed discounts": {"order": 5, "n_lines": 60, "vocabulary": 150},
-    "Good-Turing, order 2": {"order": 2, "smoothing": "good-turing"},
     "Good-Turing, order 3": {"order": 3, "smoothing": "good-turing"},
     "Good-Turing, order 5, pruned": {"order": 5, "smoothing": "good-turing", "pruning": (0, 0, 0, 1, 1)},
 }

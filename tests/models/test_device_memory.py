@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from workbench.models import device_memory
-from workbench.models.baselines.chance import RandomWord
 from workbench.models.device_memory import Batcher, free
 from workbench.models.neural.model import Neural
 from workbench.storage.errors import DataError
@@ -125,15 +124,6 @@ def test_weights_leave_the_gpu_and_return_when_the_model_is_used(far):
         assert free(model).startswith("GPT: 40 kB on the cpu, nothing to free; ")
         assert torch.equal(inner.model(inputs), expected)
         assert far.where.type == "cuda"
-
-
-def test_bare_modules_and_models_that_share_weights(far):
-    assert free(far).startswith("Far: 40 kB given back; ")
-    far(torch.ones(1, 1000))
-    first = SimpleNamespace(name="A", network=far)
-    report = free(SimpleNamespace(name="B", models=[SimpleNamespace(base=first)]), first)
-    assert report.startswith("B: 40 kB given back; A: 40 kB on the cpu, nothing to free; ")
-    assert free(RandomWord(), 3, "text", None).count("no weights, nothing to free") == 4
 
 
 def test_a_neural_model_moves_its_network_itself(far):

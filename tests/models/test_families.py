@@ -52,19 +52,6 @@ def test_recurrent_states_equal_the_formulas(kind, layers):
             checked.near(one[row], other)
 
 
-def test_recurrent_weights_at_the_start():
-    lstm = small(RecurrentModule, cell="lstm", width=32, layers=2)
-    rnn = small(RecurrentModule, cell="rnn", width=32)
-    bias = lstm.layers.bias_ih_l1 + lstm.layers.bias_hh_l1
-    assert bias.view(4, 32).tolist() == [[0.0] * 32, [1.0] * 32, [0.0] * 32, [0.0] * 32]
-    assert rnn.layers.bias_ih_l0.abs().max() == 0
-    for gate in [*lstm.layers.weight_hh_l1.view(4, 32, 32), rnn.layers.weight_hh_l0]:
-        checked.near(gate @ gate.T, torch.eye(32))
-    assert 0.9 < (lstm.embedding.weight * 32**0.5).std() < 1.1
-    same = [name for name, value in lstm.named_parameters() if value.shape == lstm.embedding.weight.shape]
-    assert same == ["embedding.weight"]  # tied: the softmax has no such matrix
-
-
 def test_dropout_is_drawn_for_each_word_and_never_between_words():
     network = small(RecurrentModule, cell="lstm", width=256, dropout=0.5).train()
     ids = torch.full((1, 50), 3)
@@ -97,13 +84,6 @@ def test_the_feed_forward_network_equals_the_formula(direct):
                     y += matrix[:, 16:] @ x
                 checked.near(log_probs[row, at - 1], y.log_softmax(0)[ids[row, at]])
     assert network.width == matrix.shape[1] == 16 + direct * 3 * embedded
-
-
-def test_feed_forward_gradients_against_finite_differences():
-    network = FeedForwardModule([1] * 5, order=3, width=3, embedded=2, direct=True, tied=False).double()
-    ids, before = checked.drawn((2, 4), n_words=5), checked.drawn((2, 1), 1, n_words=5)
-    weights = tuple(network.parameters())[:-2]
-    assert torch.autograd.gradcheck(lambda *_: network.states(ids, (before,))[0], weights)
 
 
 def memory_network(**sizes):
@@ -168,12 +148,3 @@ def test_chunks_do_not_change_the_gradients():
         network(batch)[0].backward()
         gradients.append(torch.cat([p.grad.flatten() for p in network.parameters()]))
     checked.near(gradients[0], gradients[1], 1e-6)
-
-
-def test_memory_weights_at_the_start():
-    assert small(MemoryModule).slopes.tolist() == [1.0] * 8 + [0.0] * 8  # half of the units are rectified
-    assert small(MemoryModule, rectified=0.0).slopes.tolist() == [1.0] * 16
-    assert "slopes" not in small(MemoryModule).state_dict()
-    shares = (0.1 * small(MemoryModule, memory=20).key_ages.sum(-1)).softmax(0)  # words left out
-    assert 1.5 < shares[-1] / shares[-2] < 3  # attention begins as one by age
-    assert 7 < shares[-1] / shares[-10] < 14

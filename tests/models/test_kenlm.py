@@ -193,18 +193,3 @@ def test_one_that_talks_before_it_reads_does_not_wait_for_ever(tmp_path):
     code = "import sys; sys.stderr.write('y' * 3_000_000); print(len(sys.stdin.read()), file=sys.stderr)"
     log = tools.run_program(python(code), folder=tmp_path, text=[b"x" * 3_000_000])
     assert log.endswith("y3000000\n")
-
-
-@pytest.mark.parametrize(
-    ("log", "fed", "share", "step"),
-    [
-        (b"", 0.5, 0.0, ""),
-        (b"Reading\n" + BANNER + b"*" * 25, 1, 0.25, ""),
-        (b"=== 1/5 Counting ===\n", 0.5, 0.1, "Counting"),
-        (b"=== 3/4 A ===\n" + BANNER + b"*" * 50, 1, 0.625, "A"),
-        (b"=== 3/4 A ===\n" + BANNER + b"*" * 100 + b"\n=== 4/4 B ===\n", 1, 0.75, "B"),
-        (b"=== 3/4 A ===\n" + BANNER + b"*" * 100 + b"\n", 1, 0.75, "A"),
-    ],
-)
-def test_how_far_a_program_is(log, fed, share, step):
-    assert tools.fraction(log, fed) == (pytest.approx(share), step)

@@ -21,7 +21,6 @@ from known_networks import (
 )
 
 from workbench.items.items import items_from_text
-from workbench.models.base import Predictor
 from workbench.models.neural.scoring import Scorer
 from workbench.runs import predictions
 
@@ -92,20 +91,6 @@ def test_everything_is_as_a_slow_loop_says(kind, device):
         assert surely < row.rank <= perhaps
         assert row.n_tied <= perhaps - surely
     assert ranked == (kind in COPY)
-
-
-def test_distributions_are_those_that_are_ranked(kind, ours):
-    parts = list(ours.distribution(ITEMS, chunk=3))
-    assert [len(part) for part in parts] == [3, 3, 2]
-    values = np.concatenate(parts)
-    assert values.shape == (len(ITEMS), len(WORDS))
-    for row, (_, words) in zip(values, known_networks.slow(ours, ITEMS), strict=True):
-        known_words = {word: value for value, word in words}
-        np.testing.assert_allclose(row, [known_words[word] for word in WORDS], atol=CLOSE)
-    if kind not in COPY:
-        own, general = ours.ranking(ITEMS), Predictor.ranking(ours, ITEMS)
-        np.testing.assert_array_equal(own.rank[own.known], general.rank[own.known])
-        np.testing.assert_array_equal(own.n_tied[own.known], general.n_tied[own.known])
 
 
 WAYS = [(kind, True, "shared") for kind in NETWORKS]

@@ -5,14 +5,11 @@ import json
 import math
 import pickle
 import socket
-from itertools import accumulate, pairwise
 
 import completion_server as servers
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from refused import refused
 
 import workbench as wb
@@ -399,42 +396,6 @@ def test_an_item_without_a_context_is_named():
     items = items_from_text(["___ day"], answers=["One"])
     with week() as (url, _), pytest.raises(DataError):
         model(url).predict(items)
-
-
-# Sub-tokens and their places
-
-
-def cut(text, cuts):
-    """Return a text cut at bytes, each part decoded alone."""
-    data = text.encode()
-    ends = sorted({place % (len(data) + 1) for place in cuts} | {0, len(data)})
-    return [data[a:b] for a, b in pairwise(ends)]
-
-
-TEXTS = st.text(st.sampled_from("ab .,“”—éж日 \n"), min_size=1, max_size=30)
-
-
-@given(TEXTS, st.lists(st.integers(0, 200), max_size=40), st.sampled_from(["replace", "ignore"]))
-def test_sub_tokens_are_found_wherever_a_text_is_cut(text, cuts, errors):
-    parts = cut(text, cuts)
-    whole = all(part.decode(errors="replace").count("\ufffd") == 0 for part in parts)
-    spans = locate_tokens([part.decode(errors=errors) for part in parts], text)
-    if whole:
-        ends = list(accumulate(len(part.decode()) for part in parts))
-        assert [end for _, end in spans] == ends
-        assert [start for start, _ in spans] == [0, *ends[:-1]]
-    elif spans is not None:
-        flat = [place for span in spans for place in span]
-        assert all(start <= end for start, end in spans)
-        assert 0 <= min(flat) <= max(flat) == len(text)
-        clean = [(part.decode(), span) for part, span in zip(parts, spans, strict=True) if _clean(part)]
-        assert all(text[slice(*span)].strip().endswith(word.strip()) for word, span in clean)
-
-
-def _clean(part):
-    with contextlib.suppress(UnicodeDecodeError):
-        return bool(part.decode().strip())
-    return False
 
 
 @pytest.mark.parametrize(

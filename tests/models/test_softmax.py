@@ -107,19 +107,6 @@ def test_values_and_gradients_are_those_of_plain_torch(compare, device):
 
 @pytest.mark.usefixtures("pieces")
 @both_kinds
-def test_gradients_against_finite_differences(kind):
-    layer = layer_of(kind, 4, COUNTS[:8], cutoffs=[5]).double()
-    hidden, share = torch.randn(12, 4, dtype=torch.double), torch.linspace(-2, -0.1, 12).double()
-    target, other = torch.arange(12) % 8, torch.rand(12).double()
-    inputs = [value.requires_grad_() for value in (hidden, share, other, *layer.parameters())]
-    assert torch.autograd.gradcheck(
-        lambda hidden, share, other, *_: (layer.loss(hidden, target, (share, other)), layer(hidden, target)),
-        inputs,
-    )
-
-
-@pytest.mark.usefixtures("pieces")
-@both_kinds
 def test_a_mixture_is_what_its_formula_says(kind):
     layer = layer_of(kind)
     hidden, target = batch()

@@ -145,11 +145,3 @@ def test_judgments_of_a_game_are_read(items):
 )  # fmt: skip
 def test_bad_input_is_named(items, options):
     refused(wb.context_accuracy, reader(), items, **options)
-
-
-def test_charts_want_one_unit_and_all_columns(items):
-    curve = wb.context_accuracy(reader(), items[:3], (None,))
-    both = pd.concat([curve, curve.assign(unit="words")])
-    for data in (both, curve.drop(columns="n"), curve[:0]):
-        refused(wb.charts.context_curve, data)
-    assert np.isfinite(curve["accuracy"]).all()

@@ -93,6 +93,12 @@ def plains(folders):
     return {kind: Plain(folders(kind)) for kind in ("bytes", "llama")}
 
 
+@pytest.fixture(scope="module")
+def chosen(plains):
+    """Give items for each model that differ in which units are right."""
+    return {kind: chosen_items(plain) for kind, plain in plains.items()}
+
+
 def chosen_items(plain):
     """Return items that differ in which units are right."""
     records, seen = [], set()
@@ -110,8 +116,8 @@ def chosen_items(plain):
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 @pytest.mark.usefixtures("no_data")
-def test_each_protocol_is_counted_as_a_plain_loop_counts_it(folders, plains, kind):
-    plain, items = plains[kind], chosen_items(plains[kind])
+def test_each_protocol_is_counted_as_a_plain_loop_counts_it(folders, plains, chosen, kind):
+    plain, items = plains[kind], chosen[kind]
     result = wb.protocols(causal(folders(kind)), items, ASKED)
     for protocol in ASKED:
         frame = result.runs[protocol].predictions.set_index("item_id").loc[items.frame["item_id"]]
@@ -130,7 +136,7 @@ UNITS = ["whole-word", "word", "last-token"]
 
 
 @pytest.fixture(scope="module")
-def evaluated(folders, plains, tmp_path_factory):
+def evaluated(folders, chosen, tmp_path_factory):
     """Give the waterfall of a tiny model through two texts and three units, and the passes that it took."""
     passes = []
     with pytest.MonkeyPatch.context() as patch:
@@ -142,7 +148,7 @@ def evaluated(folders, plains, tmp_path_factory):
             return encode(scorer, ids)
 
         patch.setattr(CausalScorer, "contexts", counting)
-        items = chosen_items(plains["bytes"])
+        items = chosen["bytes"]
         upper = Items.from_records(
             replace(item, variant="upper", text=item.text[:5].upper() + item.text[5:]) for item in items
         )
@@ -211,12 +217,10 @@ def test_runs_are_found_again_as_those_of_the_model_itself(folders, no_data):
 
 
 @pytest.mark.usefixtures("no_data")
-@pytest.mark.parametrize("unit", UNITS)
-def test_a_step_of_the_waterfall_has_the_perplexities_of_the_table(folders, plains, unit):
-    items = chosen_items(plains["bytes"])
+def test_a_step_of_the_waterfall_has_the_perplexities_of_the_table(folders, chosen):
     result = wb.protocols(
-        causal(folders("bytes")), items, text="openai", unit=unit, beginning=["tokenizer", "newline"],
-        resamples=20,
+        causal(folders("bytes")), chosen["bytes"], text="openai", unit="last-token",
+        beginning=["tokenizer", "newline"], resamples=20,
     )  # fmt: skip
     before, after = result.table["perplexity"]
     assert result.waterfall["perplexity_ratio"].iloc[1] == pytest.approx(after / before)
@@ -277,8 +281,8 @@ def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
     items = wb.load("sample", variant="openai")
     items = Items.from_records(sorted(items, key=lambda item: len(item.text))[:2])
     model = CausalLM(smollm)
-    result = wb.protocols(model, items, text="openai", unit=UNITS, beginning=["tokenizer", "mark"])
-    assert len(result.path) == 4
+    result = wb.protocols(model, items, text="openai", unit=["whole-word", "last-token"])
+    assert len(result.path) == 2
     plain = Plain.__new__(Plain)
     plain.tokenizer, plain.model = model._checkpoint.tokenizer, model._checkpoint.model
     plain.over = torch.from_numpy(model._scorer.subwords.ends)
@@ -293,11 +297,8 @@ def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
 def test_the_code_of_a_signature_repeats_the_number(folders):
     items = wb.load("sample")[2:5]
     prompt = Prompt("Text: {text}", beginning="newline")
-    for model in (
-        causal(folders("bytes"), correct="last-token", text="detokenised"),
-        causal(folders("bytes"), prompt=prompt),
-    ):
-        run = wb.predict(items, model)
+    for options in ({"correct": "last-token", "text": "detokenised"}, {"prompt": prompt}):
+        run = wb.predict(items, causal(folders("bytes"), **options))
         printed = wb.signature(run.run, resamples=50, seed=3)
         assert printed.predicts
         names = {}

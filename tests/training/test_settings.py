@@ -57,18 +57,6 @@ def test_the_rates_are_those_of_torch(schedule, steps, warm_up, final):
         assert rates[-1] == pytest.approx(0.3 * final)
 
 
-@given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.sampled_from(SCHEDULES))
-def test_rates_rise_then_fall_within_bounds(steps, warm_up, final, schedule):
-    settings = TrainingSettings(steps=steps, warm_up=warm_up, final=final, schedule=schedule)
-    rates = [settings.rate(step) for step in range(steps)]
-    top = settings.rising - 1
-    assert rates[top] == max(rates) == settings.learning_rate
-    assert rates[: top + 1] == sorted(rates[: top + 1])
-    assert rates[top:] == sorted(rates[top:], reverse=True)
-    assert rates[0] > 0
-    assert rates[-1] >= final * settings.learning_rate * (1 - 1e-9)
-
-
 @given(st.integers(1, 1000), st.integers(0, 50))
 def test_evaluations_are_spread_evenly_and_the_last_is_at_the_end(steps, evaluations):
     settings = TrainingSettings(steps=steps, evaluations=evaluations)
