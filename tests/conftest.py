@@ -249,6 +249,14 @@ def items():
     return wb.load("sample", "dev").sample(24)
 
 
+@pytest.fixture(scope="session")
+def sample_ngram():
+    """Give a trigram model of the sample's novels."""
+    import workbench as wb  # noqa: PLC0415 - after the home is set
+
+    return wb.models.NGram.fit(wb.books("sample", "train"), order=3)
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Give a function that returns the folder of a tiny pretrained model, which is made once."""

@@ -11,7 +11,7 @@ from refused import refused
 import workbench as wb
 from workbench.items.changes import shortened
 from workbench.items.items import Items, items_from_text
-from workbench.models import MaximumFrequency, NGram
+from workbench.models import MaximumFrequency
 from workbench.models.base import Predictor
 from workbench.models.wrapper import MEASURES, measured
 
@@ -125,11 +125,6 @@ def test_tuning_on_candidates_reads_each_passage_once(sample_ngram):
         base.boosted(k, a).predict(questions, 1)["p_correct"].mean() for k in (2, 5) for a in (0, 0.5, 1, 90)
     ]
     np.testing.assert_allclose(model.trials["accuracy"], expected)
-
-
-@pytest.fixture(scope="module")
-def sample_ngram():
-    return NGram.fit(wb.books("sample", "train"), order=3)
 
 
 def test_a_causal_model_ranks_words_of_one_sub_token(folders):

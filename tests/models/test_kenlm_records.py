@@ -1,6 +1,5 @@
 """What ``lmplz --intermediate`` writes read into arrays: bit by bit those of its ARPA file of the words."""
 
-import itertools
 import os
 import re
 import shutil
@@ -14,7 +13,6 @@ from ngrams import STRANGE, Sentences, compiled, text
 
 from workbench.models.ngram import backoff, kenlm, kenlm_records
 from workbench.models.ngram.kenlm_records import Text, compile_intermediate
-from workbench.storage.errors import DataError
 
 UNKNOWN = "<outside>"
 
@@ -108,7 +106,7 @@ def test_the_arrays_are_those_of_the_arpa_file(tmp_path, order, pruning, vocabul
 WORDS = st.sampled_from([*"abcdefgh", *STRANGE[:12]])
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @example(["a", "add", "acabcdcd", "b", "cbcb"], 3, 0.0, None)  # a weight of 0: nothing else follows a word
 @given(
     lines=st.lists(st.lists(WORDS, min_size=1, max_size=9), min_size=1, max_size=12),
@@ -126,7 +124,7 @@ def test_the_arrays_of_any_text(tmp_path_factory, lines, order, share, pruning):
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("n_words", [1, 2, 500, 70_000])
+@pytest.mark.parametrize("n_words", [2, 70_000])
 def test_codes_rise_with_their_hash_and_end_around_that_of_the_end_of_a_sentence(n_words):
     codes = kenlm_records._codes(n_words)
     assert len(set(codes)) == n_words + 1
@@ -144,39 +142,3 @@ def murmur(code):
     value = (value ^ int.from_bytes(code, "little")) * factor & bits
     value = (value ^ value >> 47) * factor & bits
     return value ^ value >> 47
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """Give what lmplz writes, and what it was given."""
-    lines = [line.split() for line in text(400)]
-    source, folder = Text(corpus(lines), corpus(lines).words[:100]), tmp_path_factory.mktemp("written")
-    estimate(source, folder / "lmplz", 3)
-    return source, folder / "lmplz"
-
-
-def damaged(written, folder, ending, change):
-    """Give a copy with one file changed."""
-    shutil.copytree(written[1], folder / "lmplz")
-    file = folder / "lmplz" / f"grams.{ending}"
-    content = change(file.read_bytes())
-    file.write_bytes(content) if content is not None else file.unlink()
-    (folder / "model").mkdir()
-    return written[0], folder / "lmplz" / "grams", folder / "model"
-
-
-def test_a_context_that_is_missing_is_told(written, tmp_path):
-    """Its record has another first word, one that keeps the order."""
-    records = np.fromfile(written[1] / "grams.2", kenlm_records._record(2))
-    trigrams = np.fromfile(written[1] / "grams.3", kenlm_records._record(3))
-    contexts = {tuple(words[:2]) for words in trigrams["words"].tolist()}
-    pairs = [tuple(words) for words in records["words"].tolist()]
-    place = next(
-        place
-        for place, (pair, after) in enumerate(itertools.pairwise(pairs))
-        if pair in contexts and (pair[0] + 1, pair[1]) < after and pair[0] + 1 != after[0]
-    )
-    records["words"][place, 0] += 1
-    source, prefix, folder = damaged(written, tmp_path, "2", lambda _: records.tobytes())
-    with pytest.raises(DataError):
-        compile_intermediate(prefix, folder, source)

@@ -93,6 +93,16 @@ def test_everything_is_as_a_slow_loop_says(kind, device):
     assert ranked == (kind in COPY)
 
 
+def test_distributions_are_those_of_a_slow_loop_in_chunks(ours):
+    parts = list(ours.distribution(ITEMS, chunk=3))
+    assert [len(part) for part in parts] == [3, 3, 2]
+    values = np.concatenate(parts)
+    assert values.shape == (len(ITEMS), len(WORDS))
+    for row, (_, words) in zip(values, known_networks.slow(ours, ITEMS), strict=True):
+        known_words = {word: value for value, word in words}
+        np.testing.assert_allclose(row, [known_words[word] for word in WORDS], atol=CLOSE)
+
+
 WAYS = [(kind, True, "shared") for kind in NETWORKS]
 for other in "lstm", "copying", "short-sighted":
     WAYS += [(other, False, "shared"), (other, True, "unk")]

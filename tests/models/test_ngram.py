@@ -348,10 +348,6 @@ def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
     fit = fitted(order=3, vocabulary=100, n_lines=200, smoothing=smoothing)
     names = sorted(path.name for path in fit.folder.iterdir())
     assert estimating.KENLM not in names
-    stopped = mock.patch.object(estimating.kenlm, "run_program", side_effect=KeyboardInterrupt)
-    with stopped, pytest.raises(KeyboardInterrupt):
-        _ = fit.binary
-    assert sorted(path.name for path in fit.folder.iterdir()) == names
     assert kenlm.Model(str(fit.binary)).order == 3
     assert sorted(path.name for path in fit.folder.iterdir()) == sorted([*names, estimating.KENLM])
     estimating.save_arpa(fit.model, tmp_path / "m.arpa")

@@ -12,6 +12,7 @@ from workbench.items.items import items_from_text
 from workbench.models import AttentionSum, AttentiveReader, GatedAttention
 from workbench.models.readers import attention_sum
 from workbench.models.readers.attention_sum import AttentionSumModule, BiGRU, attention_weights
+from workbench.models.readers.attentive import AttentiveModule
 from workbench.models.readers.encoding import PAD, RESERVED, UNKNOWN, Questions
 from workbench.models.readers.gated_attention import GatedAttentionModule, gated, shared
 
@@ -24,6 +25,14 @@ KINDS = {
     AttentionSum: {"width": 12, "embedded": 16, "epochs": 6, "learning_rate": 0.01},
     GatedAttention: {"width": 12, "embedded": 16, "epochs": 6, "learning_rate": 0.01, "dropout": 0.0},
     AttentiveReader: {"width": 16, "embedded": 16, "epochs": 6, "learning_rate": 0.02, "dropout": 0.0},
+}
+
+
+MODULES = {
+    "attention-sum": AttentionSumModule,
+    "gated": GatedAttentionModule,
+    "gated, one layer": lambda n, **sizes: GatedAttentionModule(n, layers=1, feature=False, **sizes),
+    "attentive": AttentiveModule,
 }
 
 
@@ -142,6 +151,23 @@ def test_gates_are_those_of_a_loop():
 def test_only_known_words_are_shared_with_the_query():
     ids = torch.tensor([[5, UNKNOWN, 6, PAD]])
     assert shared(ids, torch.tensor([[6, UNKNOWN, PAD]])).tolist() == [[False, False, True, False]]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_padding_changes_no_score(name):
+    network, encoded = made(MODULES[name]), questions()
+    with torch.no_grad():
+        together = network.scores(tensors(encoded.batch(range(len(encoded)))))
+        looked = network.attention_weights(tensors(encoded.batch(range(len(encoded)))))
+        for row in range(len(encoded)):
+            [alone] = network.scores(tensors(encoded.batch([row])))
+            torch.testing.assert_close(together[row, : len(alone)], alone, rtol=1e-4, atol=1e-4)
+            assert (together[row, len(alone) :] == -torch.inf).all()
+            size = int(np.diff(encoded.arrays["context_starts"])[row])
+            sums = torch.ones(len(looked.names)) if size else torch.zeros(len(looked.names))
+            torch.testing.assert_close(looked.weights[row].sum(1), sums)
+            assert not looked.weights[row, :, size:].any()
+            assert (looked.end - looked.begin)[row].tolist()[:size] == [1] * size
 
 
 @pytest.mark.parametrize("module", [AttentionSumModule, GatedAttentionModule])

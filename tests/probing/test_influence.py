@@ -113,11 +113,6 @@ def test_an_n_gram_model_with_cache(items, sample_ngram, by):
         assert (plain["influence"] == 0).all()
 
 
-@pytest.fixture(scope="module")
-def sample_ngram():
-    return wb.models.NGram.fit(wb.books("sample", "train"), order=3)
-
-
 def test_a_causal_model_whose_forms_share_their_beginning(folders, items):
     plain, model = Plain(folders("llama")), causal(folders("llama"), batch_tokens=300)
     items = Items.concat([items[:1], wb.load("sample", "dev", variant="capitalised")[3:4]])

@@ -73,11 +73,6 @@ def test_an_n_gram_model_is_asked_once_a_word(items, sample_ngram):
         assert (frame["word_end"] == 0).all()
 
 
-@pytest.fixture(scope="module")
-def sample_ngram():
-    return wb.models.NGram.fit(wb.books("sample", "train"), order=3)
-
-
 def test_best_words_and_the_difference_of_two_n_gram_models(items, sample_ngram):
     items, cached = items[:2], sample_ngram.cached(0.3)
     frame = wb.surprisal(cached, items, against=sample_ngram, top_k=3)

@@ -119,11 +119,6 @@ def test_browse_shades_by_surprisal_with_the_best_words(sample_ngram):
     widget.close()
 
 
-@pytest.fixture(scope="module")
-def sample_ngram():
-    return wb.models.NGram.fit(wb.books("sample", "train"), order=2)
-
-
 def test_compare_shades_too_and_attention_gives_way():
     items = wb.load("sample", variant="capitalised")[:6]
     frames, item = predicted(items, 2), items[1]
