@@ -117,6 +117,13 @@ def test_an_answer_of_probability_0_is_ranked_last(items):
     assert (low["prediction"], low["rank"]) == ("a", 1)
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_nan_is_found_wherever_it_stands(place):
+    values = np.log([0.3, 0.2, 0.5])
+    values[place] = np.nan
+    refused(Own(*values).predict, A, top_k=1)
+
+
 def spoil_token(model, word, value):
     """Spoil the embedding that the model reads of the first sub-token of a word, not what it predicts by."""
     network = model._checkpoint.model
