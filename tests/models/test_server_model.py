@@ -406,6 +406,7 @@ def test_an_item_without_a_context_is_named():
         ([" a", " b"], "a b", [(0, 1), (1, 3)]),  # and put before a text
         ([" \ufffd", "\ufffd", "I"], " “I", [(0, 2), (1, 2), (2, 3)]),
         ([" ", "", "I"], " “I", [(0, 1), (1, 2), (2, 3)]),
+        (["\ufffd", "\ufffd", "I"], "“ I", [(0, 1), (0, 1), (1, 3)]),
         (["a", "\ufffd", "\ufffd"], "a”", [(0, 1), (1, 2), (1, 2)]),
         (["a", "c"], "a b", None),
         (["a"], "a b", None),
