@@ -192,15 +192,6 @@ def test_headings_tell_nothing():
     assert silver.believed(*longer, BELIEVED)[1] == "PROPN"
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40), st.integers(0, 10**4))
-def test_shares_add_up_and_follow_the_sizes(sizes, total):
-    shares = silver._shares(sizes, total)
-    assert sum(shares) == total
-    assert len(shares) == len(sizes)
-    for share, size in zip(shares, sizes, strict=True):
-        assert abs(share - total * size / sum(sizes)) <= 1
-
-
 @Language.component("tagger_data_nouns")
 def nouns(doc):
     for token in doc:

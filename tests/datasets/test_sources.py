@@ -51,15 +51,6 @@ def test_several_files_that_fit_are_an_error_unless_they_are_the_same(tmp_path):
     refused(load, "lambada", path=folder)
 
 
-def test_a_folder_is_scanned_once(tmp_path, monkeypatch):
-    folder = b.write(tmp_path, {f"sub/{n}.question": b.cnn() for n in range(20)} | ONE)
-    scanned = []
-    scandir = os.scandir
-    monkeypatch.setattr(sources.os, "scandir", lambda path: scanned.append(path) or scandir(path))
-    load("lambada", path=folder)
-    assert len(scanned) == 2
-
-
 @pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip"])
 def test_archives(tmp_path, suffix):
     files = {

@@ -59,13 +59,12 @@ def test_the_language_of_a_name(name, code):
     assert language.language_in_path(Path(name)) == code
 
 
-@pytest.mark.parametrize("ending", [".csv", ".json", ".jsonl", ".parquet"])
 @pytest.mark.parametrize(
-    ("column", "cells"),
+    ("ending", "column", "cells"),
     [
-        ("lang", ["de", "de", "en"]),
-        ("Language", ["German", "German", "English"]),
-        ("language", ["de-AT", "deu_Latn", None]),
+        (".csv", "lang", ["de", "de", "en"]),
+        (".jsonl", "Language", ["German", "German", "English"]),
+        (".parquet", "language", ["de-AT", "deu_Latn", None]),
     ],
 )
 def test_a_column_tells_the_language_of_each_row(tmp_path, ending, column, cells):

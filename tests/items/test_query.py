@@ -1,5 +1,3 @@
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -66,26 +64,14 @@ def test_the_rows_that_pass(text, rows, canonical):
 
 
 @pytest.mark.parametrize(
-    ("text", "remedy"),
+    "text",
     [
-        (
-            "target_clas = CN",
-            "did you mean target_class.*There are target_class, ",
-        ),
-        ("target_class > 3", "use =, .*for example: target_class = CN"),
-        ("target_class", "target_class = CN"),
-        ("n_tokens = CN", "n_tokens = 60"),
-        ("direct_speech > 3", "direct_speech = true"),
-        ("book_id = 7", 'quote the value: book_id = "7"'),
-        ("n_tokens >", "for example"),
-        ("n_tokens > 3)", ""),
-        ("", ""),
-        ("answer = '\ud800'", "leave it out"),
+        "target_clas = CN", "target_class > 3", "target_class", "n_tokens = CN", "direct_speech > 3",
+        "book_id = 7", "n_tokens >", "n_tokens > 3)", "", "answer = '\ud800'",
     ],
-)
-def test_errors_say_what_to_do(text, remedy):
-    error = refused(lambda: parse(text).mask(FRAME))
-    assert re.search(remedy, error.remedy or "")
+)  # fmt: skip
+def test_what_is_no_filter_of_these_columns_is_refused(text):
+    refused(lambda: parse(text).mask(FRAME))
 
 
 NAMES = st.sampled_from(

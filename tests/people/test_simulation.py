@@ -43,16 +43,16 @@ def make(tmp_path):
 
 @pytest.mark.parametrize("rates", [PAPER_RATES, Rates(((0.3, 0.3), (0.2, 0.2), (0.4, 0.4)))])
 def test_rates_come_out_as_they_were_configured(make, rates):
-    campaign = make(many(3000))
+    campaign = make(many(1500))
     simulate(campaign, rates, seed=1)
     funnel = campaign.funnel()
     assert funnel["n_open"].sum() == 0
     for n, share in zip(funnel["n_dropped"], rates.middle, strict=True):
-        assert binomtest(int(n), 3000, share).pvalue > 1e-4
+        assert binomtest(int(n), 1500, share).pvalue > 1e-4
     frame = campaign.judgments()
     assert not frame.duplicated(["subject", "item_id"]).any()
     assert frame["counted"].all()
-    expected = expected_cost(3000, Rates(tuple((share, share) for share in rates.middle)), level=0.9999)
+    expected = expected_cost(1500, Rates(tuple((share, share) for share in rates.middle)), level=0.9999)
     total, costs = expected.iloc[-1], campaign.costs().iloc[-1]
     # people of a step may take a page that is not full, so there are more pages than judgments need
     assert costs["n_judgments"] == pytest.approx(total["n_judgments"], rel=0.1)
@@ -114,7 +114,7 @@ def test_models_choose_among_candidates_and_unfold(make):
 
 
 def test_unfolding_of_a_model_is_its_first_right_prediction_by_length():
-    items = wb.load("sample", "dev").sample(5)
+    items = wb.load("sample", "dev").sample(3)
     model = RandomWord("passage")
     curve = unfold(items, model)
     longest = max(len(item.context) for item in items)

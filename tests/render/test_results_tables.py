@@ -169,11 +169,10 @@ def test_other_variants_have_rows_of_their_own_and_are_named():
     assert "The paper's numbers for lambada are on the test set." in notes
 
 
-@pytest.mark.parametrize("word_class", ["NE", "CN", "V", "P"])
-def test_a_random_baseline_has_its_expected_value_whichever_columns_it_fills(word_class):
-    drawn = book(word_class, oov=0, tied=0, p_correct=0.1)
+def test_a_random_baseline_has_its_expected_value():
+    drawn = book("V", oov=0, tied=0, p_correct=0.1)
     assert "| expected |" in str(table("cbt", drawn, **QUICK))
-    assert "| expected |" not in str(table("cbt", book(word_class), **QUICK))
+    assert "| expected |" not in str(table("cbt", book("V"), **QUICK))
 
 
 def test_the_split_is_chosen():

@@ -223,15 +223,6 @@ def test_what_is_no_saved_model(content, tmp_path):
     refused(Predictor.load, tmp_path)
 
 
-@given(st.lists(st.lists(st.floats(allow_nan=False), max_size=4), max_size=4))
-def test_pad(rows):
-    padded = pad(rows)
-    assert padded.shape == (len(rows), max(map(len, rows), default=0))
-    for values, row in zip(padded, rows, strict=True):
-        assert values[: len(row)].tolist() == row
-        assert np.isnan(values[len(row) :]).all()
-
-
 GOOD = Lengths().predict(MIXED)
 
 

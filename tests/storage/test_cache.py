@@ -5,22 +5,14 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from workbench.storage import cache as disk
 from workbench.storage.cache import Cache, fingerprint, make_room
 
-COLUMNS = {
-    "word": (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5)),
-    "known": (pa.bool_(), st.booleans()),
-    "count": (pa.int64(), st.integers(-5, 5)),
-    "share": (pa.float64(), st.floats(0, 1)),
-    "spans": (pa.list_(pa.int32()), st.lists(st.integers(0, 3), max_size=3)),
-}
-SCHEMA = pa.schema([(name, kind) for name, (kind, _) in COLUMNS.items()])
-ROWS = st.fixed_dictionaries({name: st.none() | values for name, (_, values) in COLUMNS.items()})
-TABLES = st.lists(ROWS, max_size=6)
+SCHEMA = pa.schema({
+    "word": pa.string(), "known": pa.bool_(), "count": pa.int64(), "share": pa.float64(),
+    "spans": pa.list_(pa.int32()),
+})  # fmt: skip
 ONE = [{"word": "heron", "known": True, "count": 3, "share": 0.5, "spans": [1, 2]}]
 
 
@@ -34,26 +26,19 @@ def kept(no_data):
     return Cache("things", SCHEMA)
 
 
-@given(rows=TABLES)
-def test_what_is_put_is_what_one_gets(tmp_path_factory, rows):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        kept = Cache("things", SCHEMA)
-        kept.put("k", table(rows))
-        assert kept.get("k").equals(table(rows))
+def test_what_is_put_is_what_one_gets(kept):
+    rows = [*ONE, dict.fromkeys(SCHEMA.names), {**ONE[0], "word": "é", "spans": []}]
+    for content in (rows, []):
+        kept.put("k", table(content))
+        assert kept.get("k").equals(table(content))
 
 
-def damage_bytes(content):
-    middle = len(content) // 3
-    return content[:middle] + bytes([content[middle] ^ 0x55]) + content[middle + 1 :]
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda _: b"", lambda content: content[:-9], lambda content: content[:40], damage_bytes]
-)
-def test_an_entry_that_does_not_read_counts_as_absent_and_is_written_anew(kept, damage):
+def test_an_entry_with_a_changed_byte_counts_as_absent_and_is_written_anew(kept):
     kept.put("k", table(ONE * 50))
-    kept.path("k").write_bytes(damage(kept.path("k").read_bytes()))
+    content = kept.path("k").read_bytes()
+    middle = len(content) // 3
+    changed = content[:middle] + bytes([content[middle] ^ 0x55]) + content[middle + 1 :]
+    kept.path("k").write_bytes(changed)
     assert kept.get("k") is None
     kept.put("k", table(ONE))
     assert kept.get("k").to_pylist() == ONE
