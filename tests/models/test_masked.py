@@ -1,5 +1,4 @@
 import json
-import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -206,14 +205,3 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
     assert asked == [False, True]
     monkeypatch.setitem(sys.modules, "transformers", None)
     refused(MaskedLM, folder)
-
-
-@pytest.mark.parametrize(("file", "name", "value"), [
-    ("tokenizer_config.json", "sep_token", 3),
-    ("config.json", "model_type", []),
-])  # fmt: skip
-def test_settings_of_other_types_are_one_error(folder, tmp_path, file, name, value):
-    shutil.copytree(folder, tmp_path / "model")
-    path = tmp_path / "model" / file
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), name: value}), "utf-8")
-    refused(MaskedLM, tmp_path / "model", device="cpu")

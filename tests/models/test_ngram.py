@@ -75,7 +75,7 @@ def sums(model, lines):
 
 @pytest.mark.parametrize("vocabulary", [None, 550])
 @pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
-@pytest.mark.parametrize("order", [2, 3, 5])
+@pytest.mark.parametrize("order", [2, 5])
 def test_probabilities_sum_to_1(smoothing, order, vocabulary):
     model = fitted(order=order, smoothing=smoothing, vocabulary=vocabulary, n_lines=2000).model
     np.testing.assert_allclose(sums(model, text()[:50]), 1, rtol=0, atol=1e-5)

@@ -237,7 +237,7 @@ def test_strange_arguments(make):
 
 @pytest.mark.data
 def test_real_questions_against_loops(real_data):
-    questions = childrens_book.RELEASE.load("dev", variant="NE", path=real_data / "cbt").sample(20)
+    questions = childrens_book.RELEASE.load("dev", variant="NE", path=real_data / "cbt").sample(10)
     words = questions.frame["candidates"].tolist()
     alignment = {"within": "query", "mention": True, "punctuation": True, "query": False}
     reading = {"weight": "inverse", "overlap": "tokens", "length": "set", "punctuation": True, "query": False}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.models.neural.scoring import Scorer
-from workbench.models.neural.softmax import softmax
+from workbench.models.neural.softmax import mix, softmax
 from workbench.models.neural.transformer import Pointer, TransformerModule
 from workbench.models.neural.transformer import PointerTransformer as Predictor
 
@@ -94,6 +94,22 @@ def test_planted_weights_copy_the_same_word_again():
         keep, copy = copied.keep[:, 0], copied.by_position()[:, 0]
     assert keep.exp().item() == pytest.approx(0.25)
     np.testing.assert_allclose(copy[0], [0, 0.375, 0, 0.375], atol=1e-6)
+
+
+def test_gradients_are_those_of_finite_differences():
+    torch.manual_seed(0)
+    pointer = Pointer(3, heads=2, size=2).double()
+    states, words = torch.randn(2, 2, 4, 3, dtype=torch.double)
+    vocabulary = torch.randn(2, 4, dtype=torch.double)
+    same = torch.tensor([[1, 2, 1, 3], [4, 4, 5, 5]])
+    same = same[:, :, None] == same[:, None, :]
+
+    def mixture(states, words, vocabulary):
+        copied = pointer(states, words)
+        return mix(vocabulary, copied.keep, copied.next_word(same))
+
+    given = [value.requires_grad_() for value in (states, words, vocabulary)]
+    assert torch.autograd.gradcheck(mixture, given)
 
 
 def test_a_text_longer_than_the_window():

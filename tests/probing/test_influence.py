@@ -218,7 +218,7 @@ def test_masked_words_are_unknown_to_an_n_gram_model_and_underscores_to_a_causal
 
 
 def test_the_change_of_rank(items, sample_ngram, folders):
-    words = [*sample_ngram.vocabulary[:300], *items.frame["answer"][:2].str.lower()]
+    words = [*sample_ngram.vocabulary[:100], *items.frame["answer"][:2].str.lower()]
     causal_model = causal(folders("bytes"), vocabulary=dict.fromkeys(words, 1), case="as-is", budget=None)
     for model in (sample_ngram.cached(0.2), causal_model):
         frame = wb.influence(model, items[:2], ranks=True)
