@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from workbench.storage import cache as disk
-from workbench.storage.cache import Cache, fingerprint, make_room
+from workbench.storage.cache import Cache, digest, fingerprint, make_room
 
 SCHEMA = pa.schema({
     "word": pa.string(), "known": pa.bool_(), "count": pa.int64(), "share": pa.float64(),
@@ -69,6 +69,10 @@ def test_what_was_not_used_for_longest_goes_first(kept):
     make_room(0)
     assert [path.stem for path in kept.folder.iterdir()] == keys[2:3]
     assert kept.get(keys[2]).to_pylist() == ONE
+
+
+def test_results_of_other_parts_have_other_keys():
+    assert len({digest("ab", "c"), digest("a", "bc"), digest("abc"), digest("abc", "")}) == 4
 
 
 def test_a_fingerprint_changes_with_names_and_contents(tmp_path, monkeypatch):
