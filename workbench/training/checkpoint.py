@@ -74,12 +74,7 @@ def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[i
                 )
                 torch.save(checkpoint.state, path / STATE)
                 (path / INFO).write_bytes(_info(checkpoint, path))
-    prune(folder, {checkpoint.step, *keep})
-
-
-def prune(folder: Path, keep: Iterable[int]) -> None:
-    """Remove the checkpoints of all other steps."""
-    names = {folder_name(step) for step in keep}
+    names = {folder_name(step) for step in (checkpoint.step, *keep)}
     for path in _all(folder):
         if path.name not in names:
             _remove(path)

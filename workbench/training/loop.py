@@ -217,8 +217,6 @@ class _Run:
                     file=self.folder,
                     remedy="pass another folder, or remove this one to begin anew",
                 )
-        if self.writes is not None:  # a kill between save and clean-up leaves more
-            checkpoints.prune(self.writes, {checkpoint.step, self.training.best.get("step", checkpoint.step)})
         checkpoints.set_weights(self.network, checkpoint.weights)
         self.optimiser.load(checkpoint.state["optimiser"])
         self.step = self._first_step = checkpoint.step
