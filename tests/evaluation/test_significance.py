@@ -225,6 +225,8 @@ def exact_power(effect, m, n, alpha):
 @example(5, 45, 0.95, 0.8)
 @example(5, 0, 0.95, 0.8)
 @example(6, 0, 0.95, 0.8)
+@example(1, 25, 0.99, 0.6)
+@example(5, 32, 0.99, 0.8)
 def test_the_exact_test_has_the_power_asked_for_at_the_minimum_detectable_effect(m, others, level, power):
     n = m + others
     [effect] = minimum_detectable_effect(m, n, level=level, power=power)

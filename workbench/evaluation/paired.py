@@ -31,7 +31,6 @@ FEWEST_NOVELS = 10
 _AT_ONCE = 4_000_000  # outcomes of items that are compared at once
 _ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
 _MOSTLY = 0.5  # of the items without a difference
-_STEPS = 8  # to a minimum detectable effect
 
 
 class Seeds(NamedTuple):
@@ -85,23 +84,15 @@ def minimum_detectable_effect(
     Power is that of :func:`mcnemar_power`. A result above ``discordant / n`` supposes that so many items are
     discordant: with the share that was observed no difference has this power.
     """
-    from scipy.special import ndtri  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
+    from scipy.optimize.elementwise import find_root  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+
+    def excess(effect: Floats, m: Floats, n: Floats) -> Floats:
+        return mcnemar_power(effect, m, n, level=level) - power
 
     m, n = np.broadcast_arrays(np.atleast_1d(np.asarray(discordant, float)), np.asarray(n, float))
-    low, high = np.zeros(m.shape), np.ones(m.shape)
-    slope = np.sqrt(n / np.maximum(m / n, 1 / n))  # of the normal quantile of the power
-    effect = np.minimum((ndtri((1 + level) / 2) + ndtri(power)) / slope, 0.5)
-    last, last_excess = np.zeros(m.shape), np.full(m.shape, -np.inf)
-    for _ in range(_STEPS):  # secants, kept within a bracket
-        reached = mcnemar_power(effect, m, n, level=level)
-        excess = ndtri(np.clip(reached, 1e-12, 1 - 1e-12)) - ndtri(power)
-        low, high = np.where(excess < 0, effect, low), np.where(excess < 0, high, effect)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            secant = (excess - last_excess) / (effect - last)
-        slope = np.where(np.isfinite(secant) & (secant > 0), secant, slope)
-        last, last_excess, step = effect, excess, effect - excess / slope
-        effect = np.where((step > low) & (step < high), step, (low + high) / 2)
-    return np.where(mcnemar_power(np.ones(m.shape), m, n, level=level) >= power, effect, np.nan)
+    # NaN where even the effect 1 has less power
+    effect = find_root(excess, (0.0, 1.0), args=(m, n), tolerances={"xatol": 1e-7}).x
+    return np.asarray(effect, dtype=np.float64)
 
 
 def mcnemar_power(
@@ -118,7 +109,7 @@ def mcnemar_power(
     within 4.5 standard deviations where there are more). Taking it as given, or the normal approximation
     (Miettinen 1968; Connor 1987), promises too much for few items.
     """
-    from scipy.special import betainc, gammaln  # noqa: PLC0415 - slow
+    from scipy.special import betainc, gammaln  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
     values = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (effect, discordant, n)))
     difference, m, total = (np.atleast_1d(value)[..., None] for value in values)
