@@ -86,6 +86,11 @@ def test_lock_has_nothing_that_pyproject_no_longer_asks_for(entries):
     assert asked == {canonicalize_name(requirement.name) for requirement in DIRECT}
 
 
+def test_lock_names_no_address():
+    assert "://" not in LOCK
+    assert "--index" not in LOCK
+
+
 def test_the_source_distribution_has_what_is_committed_and_nothing_else():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:

@@ -1,7 +1,9 @@
+import errno
 import pickle
 from pathlib import Path
 
 import pytest
+from refused import refused
 
 from workbench.storage.errors import DataError, reading, writing
 
@@ -31,3 +33,16 @@ def test_a_panic_is_an_error_of_the_file_and_an_interruption_is_none():
     for interruption in (KeyboardInterrupt, SystemExit, GeneratorExit):
         with pytest.raises(interruption), reading("x"):
             raise interruption
+
+
+@pytest.mark.parametrize("error", [
+    OSError(errno.ENOSPC, "No space left on device"), Exception("No space left on device (os error 28)"),
+])  # fmt: skip
+def test_a_disk_that_is_full_while_a_file_is_read_is_not_the_fault_of_the_file(error):
+    def read():
+        wrapper = ValueError("it cannot be loaded")
+        wrapper.__context__ = error
+        with reading("model.gguf", "this model", remedy="download it again"):
+            raise wrapper
+
+    assert "this model needs a file that cannot be written" in str(refused(read))

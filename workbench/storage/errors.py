@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -50,6 +51,8 @@ _REMEDIES = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place where you may write"),
     errno.ENAMETOOLONG: "choose a shorter name",
 }
+_OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_NO_ROOM = os.strerror(errno.ENOSPC)  # the libraries in Rust have no error numbers
 
 
 @contextmanager
@@ -60,7 +63,8 @@ def reading(
 
     An unchecked file can make a parser fail in any way, so any exception is the file's fault here, and so is
     the panic of a library in Rust: keep the block to reading and parsing. An error for lack of memory stays
-    what it is. `what` says what the file is, such as "this vocabulary", and `line` which line is read.
+    what it is, and that of a full disk, where something is stored on the way (a download), keeps its words.
+    `what` says what the file is, such as "this vocabulary", and `line` which line is read.
     """
     try:
         yield
@@ -69,9 +73,23 @@ def reading(
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
+        words, hint = _writing_error(error)
+        if hint:
+            problem = f"{what} needs a file that cannot be written ({words})"
+            raise DataError(problem, file=file, remedy=hint) from error
         raise DataError(
             f"{what} cannot be read ({reason(error)})", file=file, line=line, remedy=remedy
         ) from error
+
+
+def _writing_error(error: BaseException) -> tuple[str, str]:
+    """Return the words and a hint of the system error of writing behind an error; empty texts if none."""
+    # in a function of its own: a frame that holds its own error keeps all objects of its callers alive
+    for cause in (error, innermost(error)):
+        number = getattr(cause, "errno", None) or (errno.ENOSPC if _NO_ROOM in str(cause) else None)
+        if number in _OF_WRITING:
+            return reason(cause), _REMEDIES[number]
+    return "", ""
 
 
 @contextmanager
