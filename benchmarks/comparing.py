@@ -29,15 +29,15 @@ from _trial import Subject, Trial
 from browser import many
 
 import workbench as wb
-from workbench.runs import predictions
-from workbench.runs import store as results
+from workbench.predictions import schema
+from workbench.predictions import store as results
 
 WORDS = 10
 PAINT, CELL = "first paint, imported", "cell, until the items change"
 GOALS = {PAINT: 2000.0, "click": 150.0}  # ms
 FIRST = """import numpy as np, pandas as pd
 import workbench as wb
-from workbench.runs.store import find_run
+from workbench.predictions.store import find_run
 items = wb.Items.from_parquet("items.parquet")
 runs = [find_run(f"bench-{k}") for k in range(MODELS)]
 random, n = np.random.default_rng(1), len(items)
@@ -85,7 +85,7 @@ def runs(items: wb.Items, models: int) -> None:
             top_log_probs=np.sort(-random.gamma(3, 1, (n, WORDS)))[:, ::-1].tolist(),
             candidate_scores=None, unit="word", filter="none", vocabulary_size=60_000, unknown="shared",
         )  # fmt: skip
-        results.keep(items, predictions.check_predictions(pd.DataFrame(rows)), name=f"bench-{k}")
+        results.keep(items, schema.check_predictions(pd.DataFrame(rows)), name=f"bench-{k}")
 
 
 def measure(trial: Trial, repeats: int, models: int) -> None:

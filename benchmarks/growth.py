@@ -110,7 +110,7 @@ def models(share: float, _: argparse.Namespace) -> Iterator[Row]:
     """Make the page that compares models, before a browser has it."""
     from comparing import runs  # noqa: PLC0415 - needs a browser's driver
 
-    from workbench.runs.store import find_run  # noqa: PLC0415
+    from workbench.predictions.store import find_run  # noqa: PLC0415
 
     items, n = passages(15_000), round(32 * share)
     runs(items, n)

@@ -32,7 +32,7 @@ from workbench.models import QueryLSTM
 from workbench.models.item_words import passages
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import evaluating
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 
 CLOSE = 1e-4  # of natural log-probabilities
 

@@ -37,7 +37,7 @@ from browser import many
 from comparing import runs as keep_runs
 
 import workbench as wb
-from workbench.runs import store
+from workbench.predictions import store
 from workbench.storage.paths import data_home
 
 Numbers = dict[str, float]

@@ -3,7 +3,6 @@ from . import charts as charts
 from . import construction as construction
 from . import models as models
 from . import people as people
-from . import runs as runs
 from .analysis.annotations import annotate as annotate
 from .analysis.contrast import contrast as contrast
 from .analysis.statistics import statistics as statistics
@@ -42,15 +41,16 @@ from .models.device_memory import free as free
 from .models.ensemble import ensemble as ensemble
 from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .models.pretrained.known import pretrained as pretrained
+from .predictions.cache_table import cache as cache
+from .predictions.store import keep as keep
+from .predictions.store import predict as predict
+from .predictions.store import runs as runs
 from .probing.context_accuracy import context_accuracy as context_accuracy
 from .probing.influence import attention_correlation as attention_correlation
 from .probing.influence import influence as influence
 from .probing.protocols import ScoringProtocol as ScoringProtocol
 from .probing.protocols import protocols as protocols
 from .probing.surprisal import surprisal as surprisal
-from .runs.cache_table import cache as cache
-from .runs.store import keep as keep
-from .runs.store import predict as predict
 from .storage.errors import DataError as DataError
 from .widgets.ask.ask import ask as ask
 from .widgets.attention.attention import attention as attention

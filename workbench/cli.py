@@ -432,7 +432,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.metrics import evaluate
     from workbench.models import registry
     from workbench.models.base import Predictor
-    from workbench.runs.store import predict
+    from workbench.predictions.store import predict
     from workbench.storage.errors import check_option
 
     items = _required_items(arguments)

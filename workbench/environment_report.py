@@ -152,6 +152,6 @@ def _data_sets() -> str:
 
 
 def _runs() -> str:
-    from workbench.runs.store import runs
+    from workbench.predictions.store import runs
 
     return f"{len(runs()):,}"

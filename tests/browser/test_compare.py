@@ -9,14 +9,14 @@ from looks import CLIPPED, CONTRAST
 from random_predictions import annotated, predicted
 
 import workbench as wb
-from workbench.runs import predictions
+from workbench.predictions import schema
 
 pytestmark = pytest.mark.browser
 
 READ = (
-    "import pandas as pd, pyarrow.parquet as pq, workbench as wb\nfrom workbench.runs import predictions\n"
+    "import pandas as pd, pyarrow.parquet as pq, workbench as wb\nfrom workbench.predictions import schema\n"
     "from workbench.widgets.compare.compare import compare\nitems = wb.Items.from_parquet('items.parquet')\n"
-    "frames = predictions.from_table(pq.read_table('models.parquet'))\n"
+    "frames = schema.from_table(pq.read_table('models.parquet'))\n"
     "table = pd.read_parquet('annotations.parquet')"
 )
 SHOW = (
@@ -37,7 +37,7 @@ def shown(lab, opened, notebook):
 
     def run(name, items, frames):
         items.to_parquet(lab.folder / "items.parquet")
-        table = predictions.to_table(pd.concat(frames, ignore_index=True))
+        table = schema.to_table(pd.concat(frames, ignore_index=True))
         pq.write_table(table, lab.folder / "models.parquet")
         annotated(items).to_parquet(lab.folder / "annotations.parquet")
         notebook.page.set_viewport_size({"width": 1400, "height": 1080})

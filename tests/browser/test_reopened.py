@@ -16,7 +16,7 @@ from widget_cases import CASES
 
 import workbench as wb
 from workbench.models import NGram
-from workbench.runs import predictions
+from workbench.predictions import schema
 
 pytestmark = pytest.mark.browser
 
@@ -25,12 +25,12 @@ import json
 from dataclasses import replace
 import altair as alt, ipywidgets, pandas as pd, pyarrow.parquet as pq, workbench as wb
 from ask_models import Counting
-from workbench.runs import predictions
+from workbench.predictions import schema
 TEXT = {TEXT!r}
 items = wb.load("sample", variant="capitalised")
 options = {{"alternates": ["north", "south", "east", "west", "up"]}}
 questions = wb.Items.from_records([replace(item, meta=options) for item in items[:2]])
-table, frame = pd.read_parquet("table.parquet"), predictions.from_table(pq.read_table("frame.parquet"))
+table, frame = pd.read_parquet("table.parquet"), schema.from_table(pq.read_table("frame.parquet"))
 """
 BAR = """
 import os
@@ -95,7 +95,7 @@ def kept(lab, notebook, once):
         items = wb.load("sample", variant="capitalised")
         annotated(items).to_parquet(lab.folder / "table.parquet")
         made = pd.concat(predicted(items, 2), ignore_index=True)
-        pq.write_table(predictions.to_table(made), lab.folder / "frame.parquet")
+        pq.write_table(schema.to_table(made), lab.folder / "frame.parquet")
         (lab.folder / "ask_models.py").write_text(MODELS)
         page = notebook.page
         notebook.open(lab.write("kept.ipynb", *CELLS))

@@ -15,7 +15,7 @@ from workbench.evaluation.leaderboard import leaderboard
 from workbench.items.cells import listed_cell
 from workbench.items.items import items_from_frame, items_from_text
 from workbench.models import MaximumFrequency
-from workbench.runs.store import predict
+from workbench.predictions.store import predict
 from workbench.storage.errors import DataError
 
 ROWS = [

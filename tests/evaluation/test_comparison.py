@@ -22,7 +22,7 @@ from workbench.evaluation.significance import significance
 from workbench.evaluation.slices import MOST, bins_of, occurs
 from workbench.items.items import Items
 from workbench.models import RandomWord
-from workbench.runs import store as results
+from workbench.predictions import store as results
 from workbench.storage.errors import DataError
 
 

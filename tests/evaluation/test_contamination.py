@@ -14,7 +14,7 @@ from workbench.items import text as wt
 from workbench.models import CBOW, LSTM, MaximumFrequency, NGram, RandomWord
 from workbench.models.base import Predictor
 from workbench.models.ensemble import Ensemble
-from workbench.runs import store
+from workbench.predictions import store
 from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import check_held_out
 

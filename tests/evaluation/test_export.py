@@ -11,9 +11,9 @@ from refused import refused
 from workbench import datasets
 from workbench.evaluation.interchange.export import SUFFIXES, export_results
 from workbench.evaluation.interchange.import_results import import_results
-from workbench.runs import predictions
-from workbench.runs.predictions import SCHEMA
-from workbench.runs.store import keep
+from workbench.predictions import schema
+from workbench.predictions.schema import SCHEMA
+from workbench.predictions.store import keep
 
 ITEMS = datasets.load("sample", "dev", variant="plain")[:12]
 ABOUT = ITEMS.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]
@@ -61,7 +61,7 @@ def frames(draw):
         )
         for model in models
     ]
-    return predictions.check_predictions(pd.concat(parts, ignore_index=True))
+    return schema.check_predictions(pd.concat(parts, ignore_index=True))
 
 
 @settings(max_examples=5)
@@ -70,17 +70,17 @@ def test_what_is_written_reads_back(tmp_path_factory, frame):
     folder = tmp_path_factory.mktemp("round")
     for suffix in SUFFIXES:
         found = import_results(export_results(frame, folder / f"file{suffix}"), ITEMS, keep=False)
-        assert predictions.to_table(found.predictions).equals(predictions.to_table(frame))
+        assert schema.to_table(found.predictions).equals(schema.to_table(frame))
         assert not len(found.report)
 
 
 @pytest.mark.usefixtures("no_data")
 def test_runs_are_written_one_after_the_other(tmp_path):
     kept = [keep(ITEMS, predicted(name), name=name) for name in ("b", "a")]
-    wanted = predictions.to_table(pd.concat([run.predictions for run in kept], ignore_index=True))
+    wanted = schema.to_table(pd.concat([run.predictions for run in kept], ignore_index=True))
     for runs in (kept, ["b", "a"], [kept[0], kept[1].predictions]):
         again = import_results(export_results(runs, tmp_path / "out.parquet"), ITEMS)
-        assert predictions.to_table(again.predictions).equals(wanted)
+        assert schema.to_table(again.predictions).equals(wanted)
     assert [run.model for run in again.runs] == ["b", "a"]
     assert again.runs[0].info["run_of_file"] == "b"
     assert export_results(again, tmp_path / "x.csv").read_text().count("\n") == 25

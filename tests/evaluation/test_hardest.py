@@ -9,7 +9,7 @@ from refused import refused
 from workbench.datasets import load
 from workbench.evaluation.hardest import hardest
 from workbench.items.items import Items
-from workbench.runs.predictions import from_answers
+from workbench.predictions.schema import from_answers
 from workbench.storage.errors import DataError
 
 HOSTILE = "</td><script>alert(1)</script>"

@@ -16,8 +16,8 @@ from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items, items_from_frame
-from workbench.runs.predictions import SCHEMA, from_answers
-from workbench.runs.store import find_run, runs
+from workbench.predictions.schema import SCHEMA, from_answers
+from workbench.predictions.store import find_run, runs
 from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="plain")

@@ -12,9 +12,9 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
-from workbench.runs import store
-from workbench.runs.run_table import RunTable
-from workbench.runs.store import TABLE, keep
+from workbench.predictions import store
+from workbench.predictions.run_table import RunTable
+from workbench.predictions.store import TABLE, keep
 
 QUICK = {"resamples": 50}
 ours = partial(leaderboard, published=False)

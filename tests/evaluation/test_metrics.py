@@ -18,10 +18,10 @@ from workbench.evaluation.metrics import MEASURES, evaluate, measure
 from workbench.evaluation.paper import table as paper_table
 from workbench.models import MaximumFrequency, RandomWord
 from workbench.models.wrapper import measured
+from workbench.predictions import measures
+from workbench.predictions.schema import mid_ranks
 from workbench.render.labels import column_label
 from workbench.render.numbers import percent
-from workbench.runs import measures
-from workbench.runs.predictions import mid_ranks
 
 FAST = settings(max_examples=6)
 QUICK = {"resamples": 20}

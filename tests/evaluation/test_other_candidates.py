@@ -12,7 +12,7 @@ from workbench.evaluation.comparability import joint_candidates, other_candidate
 from workbench.evaluation.comparison import Comparison
 from workbench.items.items import Items
 from workbench.models import RandomWord
-from workbench.runs.predictions import candidate_digests, from_answers
+from workbench.predictions.schema import candidate_digests, from_answers
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl", "bee", "ant", "elk", "emu"]
 TOLD = "did not have the same candidates"

@@ -21,8 +21,8 @@ from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import measure, measure_all
 from workbench.evaluation.model_predictions import NEEDED
-from workbench.runs import predictions, run_table, store
-from workbench.runs.run_table import ENCODED, LONG, TABLE, RunTable, write_table
+from workbench.predictions import run_table, schema, store
+from workbench.predictions.run_table import ENCODED, LONG, TABLE, RunTable, write_table
 from workbench.widgets.compare import compare as widget
 
 ITEMS = wb.load("sample")[:40]
@@ -143,24 +143,24 @@ VALUES = {
 def tables(draw):
     """Tables of predictions in which columns have one value, none, or several."""
     n, columns = draw(st.integers(0, 4)), []
-    for field in predictions.SCHEMA:
+    for field in schema.SCHEMA:
         values = VALUES[field.type] | st.none()
         is_constant = draw(st.booleans())
         cells = [draw(values)] * n if is_constant else draw(st.lists(values, min_size=n, max_size=n))
         columns.append(pa.array(cells, field.type))
-    return pa.Table.from_arrays(columns, schema=predictions.SCHEMA)
+    return pa.Table.from_arrays(columns, schema=schema.SCHEMA)
 
 
-@given(tables(), st.sets(st.sampled_from(predictions.COLUMNS), min_size=1), st.booleans())
+@given(tables(), st.sets(st.sampled_from(schema.COLUMNS), min_size=1), st.booleans())
 def test_columns_of_one_value_are_as_in_the_file_and_not_read(tmp_path_factory, table, names, encoded):
     folder = tmp_path_factory.mktemp("run")
     stored = RunTable(folder, write_table(table, folder))
     assert pq.read_table(folder / TABLE).replace_schema_metadata(None).equals(table)
-    held = [name for name in predictions.COLUMNS if name in names]
+    held = [name for name in schema.COLUMNS if name in names]
     got = stored.columns(names, encoded=encoded)
     types = {name: pa.types.is_dictionary(got.schema.field(name).type) for name in held}
     assert types == {name: encoded and name in ENCODED for name in held}
-    assert predictions.cast(got, held).equals(table.select(held))
+    assert schema.cast(got, held).equals(table.select(held))
 
 
 def test_what_a_file_says_of_its_columns_may_be_wrong(home):

@@ -17,7 +17,7 @@ import workbench as wb
 from workbench import cli
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.interchange.sample_logs import import_logs
-from workbench.runs.store import runs
+from workbench.predictions.store import runs
 from workbench.storage.errors import DataError
 
 NAN = float("nan")

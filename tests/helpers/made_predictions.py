@@ -7,7 +7,7 @@ import pandas as pd
 from braced_items import cloze
 
 from workbench.items.items import Items
-from workbench.runs import predictions
+from workbench.predictions import schema
 
 NESTED = ("top_words", "top_log_probs", "candidate_scores")
 
@@ -50,17 +50,17 @@ def made(n=200, *, seed=0, right=0.3, oov=0.1, first=0, books=None, tied=0.1, st
         }
         | dict.fromkeys(NESTED)
     )
-    return predictions.check_predictions(frame.assign(**columns))
+    return schema.check_predictions(frame.assign(**columns))
 
 
 def scores(frame):
     """Make the same predictions of a model that gives scores."""
-    return predictions.check_predictions(frame.assign(score_type="score", log_prob=np.nan))
+    return schema.check_predictions(frame.assign(score_type="score", log_prob=np.nan))
 
 
 def unknown_answers(frame):
     """Make the same predictions for items whose answers nobody knows."""
-    return predictions.check_predictions(
+    return schema.check_predictions(
         frame.assign(
             answer=None, correct=None, p_correct=np.nan, log_prob=np.nan, rank=None, n_tied=None, known=None
         )

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.tokens import tokens
-from workbench.runs.predictions import check_predictions, frame_of_answers
+from workbench.predictions.schema import check_predictions, frame_of_answers
 
 WORDS = ["the", "a", "of", "little", "house", "garden", "river", "window", "mother", "said"]
 CLASSES = ["PN", "CN", "V", "J", "R", "O"]

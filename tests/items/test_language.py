@@ -14,7 +14,7 @@ from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.evaluation.comparison import Comparison
 from workbench.items import language
-from workbench.runs.predictions import from_answers
+from workbench.predictions.schema import from_answers
 
 GERMAN = ["Die Aale kamen. »Sie sehen dies«, sagte sie. Das sind die", "Ich rief sie beim Namen: Ada"]
 ENGLISH = ["The heron stood in the reeds. Only the eels saw the heron"]

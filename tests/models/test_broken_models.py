@@ -16,7 +16,7 @@ from workbench.items.items import Items
 from workbench.models import Reversed, registry
 from workbench.models.base import Predictor
 from workbench.models.readers.encoding import Questions
-from workbench.runs import predictions, store
+from workbench.predictions import schema, store
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import answers
 from workbench.widgets.ask.questions import TypedQuestion, read_question
@@ -180,7 +180,7 @@ BROKEN = FRAME.assign(log_prob=[-1, -2, np.nan, -4, -5])
 @pytest.mark.parametrize(
     "use",
     [
-        predictions.check_predictions,
+        schema.check_predictions,
         lambda frame: wb.evaluate(frame, resamples=10),
         lambda frame: Comparison.of(items_of(FRAME), [FRAME, frame.assign(model="other")], resamples=10),
         lambda frame: store.keep(items_of(FRAME), frame),

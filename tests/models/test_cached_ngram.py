@@ -13,7 +13,7 @@ from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
 from workbench.models.ngram.model import NGram
-from workbench.runs import predictions
+from workbench.predictions import schema
 
 OPTIONS = [(0.1, 1.0), (0.3, 0.5), (0.0, 1.0), (0.05, 1e-6)]
 SMALL = {"order": 3, "n_lines": 2000}
@@ -81,7 +81,7 @@ def test_everything_is_as_the_formula_says(cached, items):
     got = np.concatenate(list(cached.distribution(items, chunk=40)))
     np.testing.assert_allclose(got, scores, rtol=1e-11)
     assert (np.exp(got).sum(axis=1) < 1 + 1e-5).all()
-    frame = predictions.check_predictions(cached.predict(items, 8), items)
+    frame = schema.check_predictions(cached.predict(items, 8), items)
     places = {word: place for place, word in enumerate(cached.vocabulary)}
     tied = []
     for i, row in enumerate(frame.itertuples()):

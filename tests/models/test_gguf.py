@@ -23,7 +23,7 @@ from workbench.models.pretrained import known
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
-store = importlib.import_module("workbench.runs.store")  # by its name
+store = importlib.import_module("workbench.predictions.store")  # by its name
 
 ROOT = Path(__file__).parents[2]
 TEXT = "She found 1,025 of the keys under Mrs. Lamb's well-known bridge"

@@ -16,7 +16,7 @@ from workbench.models.baselines.chance import RandomWord
 from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
 from workbench.models.completion.positional import Generating, Positional
 from workbench.models.ngram.model import NGram
-from workbench.runs.predictions import check_predictions
+from workbench.predictions.schema import check_predictions
 from workbench.storage.errors import DataError
 
 CLOSE = 1e-5

@@ -11,7 +11,7 @@ from refused import refused
 
 from workbench.models.neural.cache import CacheModule
 from workbench.models.neural.network import class_ids
-from workbench.runs import predictions
+from workbench.predictions import schema
 from workbench.storage.errors import DataError
 
 torch.set_num_threads(1)
@@ -49,7 +49,7 @@ def by_formula(model, context):
 
 
 def test_everything_is_as_the_formula_says(cached):
-    frame = predictions.check_predictions(cached.predict(ITEMS, 4), ITEMS)
+    frame = schema.check_predictions(cached.predict(ITEMS, 4), ITEMS)
     assert set(frame["model"]) == {cached.name}
     far = 0
     for row, (item, blank) in zip(frame.itertuples(), cached.encoder.blanks(ITEMS), strict=True):

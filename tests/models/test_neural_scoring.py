@@ -22,7 +22,7 @@ from known_networks import (
 
 from workbench.items.items import items_from_text
 from workbench.models.neural.scoring import Scorer
-from workbench.runs import predictions
+from workbench.predictions import schema
 
 torch.set_num_threads(1)
 NETWORKS = networks()
@@ -73,7 +73,7 @@ def test_unknown_words_that_are_copied_are_ranked():
 
 def test_everything_is_as_a_slow_loop_says(kind, device):
     ours = known_networks.model(NETWORKS[kind], device=device)
-    frame = predictions.check_predictions(ours.predict(ITEMS, 5), ITEMS)
+    frame = schema.check_predictions(ours.predict(ITEMS, 5), ITEMS)
     ranked = False
     for row, (log_prob, words) in zip(frame.itertuples(), known_networks.slow(ours, ITEMS), strict=True):
         assert row.log_prob == pytest.approx(log_prob, abs=CLOSE)
@@ -117,7 +117,7 @@ def test_candidates_are_scored_with_the_words_after_them(kind, after, unknown, d
     for row, own in zip(got, wanted, strict=True):
         np.testing.assert_allclose(row[: len(own)], own, atol=5 * CLOSE)
         assert np.isnan(row[len(own) :]).all()
-    frame = predictions.check_predictions(ours.predict(CHOSEN), CHOSEN)
+    frame = schema.check_predictions(ours.predict(CHOSEN), CHOSEN)
     for row, own, choices in zip(frame.itertuples(), wanted, CHOICES, strict=True):
         np.testing.assert_allclose(row.candidate_scores, own, atol=5 * CLOSE)
         assert own[choices.index(row.prediction)] > max(own) - 10 * CLOSE

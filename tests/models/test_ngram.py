@@ -24,7 +24,7 @@ from workbench.models.item_words import passages as of_items
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.model import NGram
-from workbench.runs import predictions
+from workbench.predictions import schema
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
@@ -170,7 +170,7 @@ def test_rankings_are_those_of_kenlm_word_by_word(fit):
     cuts = [tokens(item) for item in items]
     left = [[w.lower() for w in cut.words[cut.sentences[-1] : cut.target]] for cut in cuts]
     scores = np.array([loop.scores(["<s>", *words]) for words in left])
-    frame = predictions.check_predictions(fit.predict(items, 7), items)
+    frame = schema.check_predictions(fit.predict(items, 7), items)
     places = {word: place for place, word in enumerate(fit.vocabulary)}
     best = by_value(scores, 7)
     for i, row in enumerate(frame.itertuples()):

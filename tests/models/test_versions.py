@@ -4,7 +4,7 @@ import inspect
 
 from workbench.models import registry
 from workbench.models.base import Predictor
-from workbench.runs.model_versions import VERSIONS
+from workbench.predictions.model_versions import VERSIONS
 
 
 def test_every_model_declares_its_version():

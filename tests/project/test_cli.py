@@ -13,10 +13,10 @@ from workbench.datasets import load
 from workbench.models import LSTM, registry
 from workbench.models.base import Predictor
 from workbench.people import Campaign
+from workbench.predictions import store as results
+from workbench.predictions.measures import SHOWN
+from workbench.predictions.schema import from_answers
 from workbench.render.labels import label
-from workbench.runs import store as results
-from workbench.runs.measures import SHOWN
-from workbench.runs.predictions import from_answers
 
 
 @pytest.fixture

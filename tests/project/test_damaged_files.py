@@ -41,7 +41,7 @@ from workbench.models.pretrained.causal import CausalLM
 from workbench.models.readers.encoding import Questions
 from workbench.models.registry import BUILT_IN
 from workbench.people import Campaign
-from workbench.runs import store
+from workbench.predictions import store
 from workbench.storage.cache import Cache
 from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus

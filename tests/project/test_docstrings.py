@@ -11,7 +11,7 @@ import tiny_models
 import workbench as wb
 from workbench.models.base import Predictor
 from workbench.models.registry import BUILT_IN, model_class, models
-from workbench.runs.store import runs
+from workbench.predictions.store import runs
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 NAMED = {"runs": runs, "models": models, "models.Predictor": Predictor}  # wb.runs and wb.models are packages

@@ -18,7 +18,7 @@ PACKAGES = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rg
 
 # From first to last; a module imports from packages that stand before its own, or from its own.
 LAYERS = (
-    "storage", "items", "datasets", "render", "runs", "texts", "analysis", "training", "models",
+    "storage", "items", "datasets", "render", "predictions", "texts", "analysis", "training", "models",
     "construction", "evaluation", "people", "server", "probing", "charts", "widgets", "reproduce", "lab",
     "environment_report", "cli", "workbench",
 )  # fmt: skip

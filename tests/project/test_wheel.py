@@ -84,7 +84,7 @@ def test_commands_run_in_an_empty_folder(installed):
 CODE = """
 import json, sys
 import workbench as wb
-from workbench.runs import store
+from workbench.predictions import store
 from workbench.storage.paths import resource
 
 items = wb.load("sample", variant="capitalised")

@@ -5,9 +5,9 @@ from workbench.construction import manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, memorization, metrics
 from workbench.items.schema import COLUMNS
 from workbench.people import reports, simulation
+from workbench.predictions import schema, store
 from workbench.probing import context_accuracy, influence, protocols, surprisal
 from workbench.render.labels import column_label, label, tooltip
-from workbench.runs import predictions, store
 from workbench.widgets.compare import page
 from workbench.widgets.explore.explore import PANELS
 
@@ -15,7 +15,7 @@ OWN_NAMES = {"a", "b", "n_a", "n_b", "median_a", "median_b"}  # named after the 
 SHOWN = {
     "items": COLUMNS,
     "annotations": ("item_id", *annotations.FEATURES.names, "pipeline"),
-    "predictions": predictions.COLUMNS,
+    "predictions": schema.COLUMNS,
     "evaluate": ("model", "run", *metrics.MEASURES),
     "leaderboard": ("place", *leaderboard.MEASURED, *leaderboard._AGAINST, *leaderboard._PUBLISHED),
     "statistics": statistics.COLUMNS,

@@ -15,9 +15,9 @@ from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.replicates import replicates
 from workbench.evaluation.significance import significance
+from workbench.predictions.measures import SHOWN
 from workbench.render.labels import label
 from workbench.render.results import Table, TableColumn, TableLayout, split_signatures, with_interval
-from workbench.runs.measures import SHOWN
 
 QUICK = {"resamples": 20}
 FRAME = pd.DataFrame({

@@ -10,7 +10,7 @@ import workbench as wb
 from workbench.items.schema import COLUMNS
 from workbench.storage import packages
 
-store = importlib.import_module("workbench.runs.store")  # by its name
+store = importlib.import_module("workbench.predictions.store")  # by its name
 
 ITEMS = wb.items_from_text(
     ["the heron ate the ___ .", "tom let go of it . ``  ___"],

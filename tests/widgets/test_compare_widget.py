@@ -21,8 +21,8 @@ from workbench.charts import theme
 from workbench.evaluation.comparison import Comparison
 from workbench.items.tokens import tokens
 from workbench.models import RandomWord
+from workbench.predictions.schema import from_answers
 from workbench.render.numbers import MINUS, mid_rank, p_value, percent, points, probability, rank_text
-from workbench.runs.predictions import from_answers
 from workbench.storage.progress import progress_bar
 from workbench.widgets.compare import view as messages
 from workbench.widgets.compare.compare import compare

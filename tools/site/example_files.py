@@ -17,7 +17,7 @@ def write_harness_log(folder: Path) -> Path:
     without the end of the word, and whether each was the most probable one.
     """
     import workbench as wb  # noqa: PLC0415 - slow
-    from workbench.runs import store  # noqa: PLC0415 - slow
+    from workbench.predictions import store  # noqa: PLC0415 - slow
     from workbench.storage.paths import resource  # noqa: PLC0415 - slow
 
     items = wb.load("sample", "test", variant="capitalised")

@@ -15,7 +15,7 @@ GROUPS = {
     "datasets": "Data sets and novels",
     "items": "Items",
     "analysis": "Analysis of targets",
-    "runs": "Predictions and runs",
+    "predictions": "Predictions and runs",
     "models": "Models",
     "evaluation": "Evaluation",
     "probing": "Probing",
@@ -26,8 +26,7 @@ GROUPS = {
     "storage": "Errors and versions",
 }
 _PACKAGES = ("charts", "models", "construction", "people")
-_CALLED = {  # packages whose name is a function too, and the protocol of models
-    "workbench.runs.store.runs": "runs",
+_CALLED = {  # a package whose name is a function too, and the protocol of models
     "workbench.models.registry.models": "models",
     "workbench.models.base.Predictor": "models",
 }
@@ -124,8 +123,8 @@ _TABLE = ".. list-table::\n   :widths: 30 70\n   :class: wb-names\n"
 def _short(name: str) -> str:
     """Return a name as users write it: ``wb.load``, ``models.NGram``."""
     *_, package, attribute = name.split(".")
-    if name in _CALLED or package in {"runs", "store"}:
-        return {"runs": "wb.runs", "models": "wb.models"}.get(attribute, f"{_CALLED[name]}.{attribute}")
+    if name in _CALLED:
+        return {"models": "wb.models"}.get(attribute, f"{_CALLED[name]}.{attribute}")
     return f"wb.{attribute}" if package == "workbench" else name.removeprefix("workbench.")
 
 

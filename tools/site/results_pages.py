@@ -144,7 +144,7 @@ def _pretrained() -> Iterator[str]:
     import executed_pages  # noqa: PLC0415 - beside this file
 
     import workbench as wb  # noqa: PLC0415 - slow
-    from workbench.runs import store  # noqa: PLC0415 - slow
+    from workbench.predictions import store  # noqa: PLC0415 - slow
     from workbench.storage.paths import resource  # noqa: PLC0415 - slow
 
     runs = [store.open_run(path) for path in sorted(resource("published", "runs").iterdir())]

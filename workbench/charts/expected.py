@@ -15,7 +15,7 @@ from workbench.evaluation.model_predictions import as_list
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.runs.store import find_run
+from workbench.predictions.store import find_run
 from workbench.storage.errors import DataError
 
 _Frames = list[tuple[str | None, pd.DataFrame]]  # frames of expected words, by the name of the argument

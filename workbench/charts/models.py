@@ -13,10 +13,10 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.evaluation.model_predictions import labels, predictions_of
+from workbench.predictions.schema import mid_ranks
 from workbench.probing.context_accuracy import COLUMNS, expected_accuracy
 from workbench.probing.influence import DISTANCES, influence_by_distance
 from workbench.render.labels import VALUE_LABELS, column_label, label
-from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
 

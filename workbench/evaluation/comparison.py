@@ -20,11 +20,11 @@ from workbench.evaluation.paired import AlignedPredictions, align, hint_without_
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
+from workbench.predictions.measures import MEASURES, Measure, item_quantities
+from workbench.predictions.schema import mid_ranks, text_array
 from workbench.render.labels import column_label
 from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
-from workbench.runs.measures import MEASURES, Measure, item_quantities
-from workbench.runs.predictions import mid_ranks, text_array
 from workbench.storage.errors import DataError
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")

@@ -34,10 +34,10 @@ from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import check_group_names, grouped, joined
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
+from workbench.predictions import measures
+from workbench.predictions.schema import mid_ranks
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.runs import measures
-from workbench.runs.predictions import mid_ranks
 from workbench.storage.cache import digest
 from workbench.storage.errors import check_option
 
@@ -122,7 +122,7 @@ def evaluate(
         `median_rank`, `median_rank_low`, `median_rank_high`
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
         other measures
-            Those of :data:`workbench.runs.measures.MEASURES`, with the bounds of their intervals.
+            Those of :data:`workbench.predictions.measures.MEASURES`, with the bounds of their intervals.
         `share_in_training`
             Fraction of these items whose whole passages stand in the texts that the model was fitted on;
             a warning under the table says where it is above 0.
@@ -461,7 +461,7 @@ def signature_text(frame: pd.DataFrame, units: Units, sampling: BootstrapSetting
     ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|match:word|ci:95|boot:2000|by:item|seed:0|
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
     have a value (of a prompt a digest), what counts as the answer (``match:word``, the rule of
-    :func:`workbench.runs.predictions.same_word`), intervals, and this package.
+    :func:`workbench.predictions.schema.same_word`), intervals, and this package.
     """
     sets = (frame[name].dropna().unique() for name in ("dataset", "split", "variant"))
     data = ("+".join(sorted(set(map(str, names)))) for names in sets)

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.items.items import Items
-from workbench.runs.predictions import (
+from workbench.predictions.run_table import LONG, RunTable, item_columns
+from workbench.predictions.schema import (
     FROM_ANSWERS,
     OPTIONAL,
     SCHEMA,
@@ -29,12 +30,11 @@ from workbench.runs.predictions import (
     from_table,
     typed_predictions,
 )
-from workbench.runs.run_table import LONG, RunTable, item_columns
 from workbench.storage.errors import DataError
 from workbench.storage.paths import data_home
 
 if TYPE_CHECKING:
-    from workbench.runs.store import Run
+    from workbench.predictions.store import Run
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -160,7 +160,7 @@ class ModelPredictions:
     def candidates(self, rows: Rows) -> pa.Array:
         """Return what is known of the candidates of the items in the rows, for `other_candidates`.
 
-        That is the digest (see :func:`workbench.runs.predictions.candidate_digests`). Null where nothing is
+        That is the digest (see :func:`workbench.predictions.schema.candidate_digests`). Null where nothing is
         known, or the items have other words on purpose.
         """
         if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in self.values("variant", rows)):
@@ -208,9 +208,9 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
 
     They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
     ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
-    prediction is correct by :func:`workbench.runs.predictions.same_word`. Raise DataError if something is
+    prediction is correct by :func:`workbench.predictions.schema.same_word`. Raise DataError if something is
     none of these, a column is missing or of another type, or a value is not as
-    :func:`workbench.runs.predictions.check_predictions` demands it.
+    :func:`workbench.predictions.schema.check_predictions` demands it.
     """
     read = partial(_read, items=items, pool=pool)
     with ThreadPoolExecutor() as threads:
@@ -235,7 +235,7 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
     if isinstance(pooled := getattr(source, "pooled", None), ModelPredictions):
         return [pooled] if pool else list(source.replicated)
     if isinstance(source, str):
-        from workbench.runs.store import find_run  # noqa: PLC0415 - imported by the runs' users only
+        from workbench.predictions.store import find_run  # noqa: PLC0415 - imported by the runs' users only
 
         source = find_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
@@ -532,7 +532,7 @@ def items_of(
 
 def run_of(name: str) -> Run:
     """Return a stored run by its name, or by the folder that it lies in."""
-    from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
+    from workbench.predictions import store  # noqa: PLC0415 - imported by the runs' users only
 
     folder = Path(name)
     if not (folder / store.INFO).is_file() or folder.name == name:

@@ -24,10 +24,10 @@ from workbench.evaluation.model_predictions import ModelPredictions, as_list
 from workbench.evaluation.paired import mcnemar_power, minimum_detectable_effect
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items, check_items
+from workbench.predictions import store
+from workbench.predictions.measures import MEASURES
 from workbench.render.numbers import percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.runs import store
-from workbench.runs.measures import MEASURES
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, check_option, reading, writing
 from workbench.storage.files import list_folder, read_json, write_atomic

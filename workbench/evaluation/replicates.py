@@ -20,8 +20,8 @@ from workbench.evaluation.metrics import (
 )
 from workbench.evaluation.model_predictions import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
 from workbench.items.schema import WORD_CLASSES
+from workbench.predictions.schema import mid_ranks
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
 _OF_RUN = ("class", "version", "config", "training", "items")

@@ -34,9 +34,9 @@ from workbench.evaluation.significance import compare_pair
 from workbench.evaluation.slices import OF_PREDICTIONS, check_group_names, grouped, joined
 from workbench.items.items import Items
 from workbench.items.language import language
-from workbench.runs import store
-from workbench.runs.measures import MEASURES
-from workbench.runs.run_table import ITEM_COLUMNS, item_columns
+from workbench.predictions import store
+from workbench.predictions.measures import MEASURES
+from workbench.predictions.run_table import ITEM_COLUMNS, item_columns
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, check_option, reading

@@ -11,7 +11,7 @@ from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.model_predictions import run_of
 from workbench.items.ablation import split_variant
 from workbench.models.pretrained.prompts import Prompt
-from workbench.runs.store import Run
+from workbench.predictions.store import Run
 from workbench.storage.errors import DataError
 
 _CAUSAL = "workbench.models.pretrained.causal:CausalLM"
@@ -118,7 +118,7 @@ def _prediction(run: Run) -> tuple[str, list[str]]:
         changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         arguments.append(f"prompt=Prompt({changed})")
     lines += [
-        "from workbench.runs.store import find_run",
+        "from workbench.predictions.store import find_run",
         "",
         f"asked = find_run({run.run!r}).predictions['item_id']",
         f"items = wb.load({names[0]!r}, {names[1]!r}, variant={names[2]!r})",

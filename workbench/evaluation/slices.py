@@ -15,8 +15,8 @@ import pyarrow as pa
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
 from workbench.evaluation.model_predictions import NEEDED, ModelPredictions, filled_column
 from workbench.items.items import COLUMNS, Items, in_item_order
-from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
-from workbench.runs.predictions import text_array
+from workbench.predictions.schema import COLUMNS as COLUMNS_OF_RUNS
+from workbench.predictions.schema import text_array
 from workbench.storage.errors import DataError, check_option
 
 MOST = 12

@@ -24,7 +24,7 @@ from workbench.items.schema import objects
 from workbench.models import registry
 from workbench.models.item_words import Attention, ReadContext
 from workbench.models.prediction_rows import Ranked, check_ranked, from_ranking, from_scores
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, temporary_folder, write_atomic
@@ -81,7 +81,7 @@ class Predictor(ABC):
     dtype : str or None
         Precision of its weights, which errors name; None if it has no weights or does not say.
     unknown : {"none", "unk", "shared"}
-        How an answer outside the vocabulary is scored (:data:`workbench.runs.predictions.UNKNOWN`).
+        How an answer outside the vocabulary is scored (:data:`workbench.predictions.schema.UNKNOWN`).
     mask : str
         A neutral word, which stands for words that are masked: one that no vocabulary has.
     attention : bool
@@ -315,7 +315,7 @@ class Predictor(ABC):
         Returns
         -------
         DataFrame
-            Predictions (see :mod:`workbench.runs.predictions`), in the order of the items.
+            Predictions (see :mod:`workbench.predictions.schema`), in the order of the items.
         """
         if not len(items):
             raise DataError("there are no items to predict", remedy="pass at least one")

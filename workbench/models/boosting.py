@@ -12,7 +12,7 @@ from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.wrapper import Wrapper
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.errors import check_value
 
 WINDOWS = (3, 5, 10, 20)

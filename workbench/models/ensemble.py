@@ -16,8 +16,8 @@ from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.item_words import ReadContext, Side
 from workbench.models.prediction_rows import check_scores
-from workbench.runs.predictions import Floats, check_predictions
-from workbench.runs.store import find_run
+from workbench.predictions.schema import Floats, check_predictions
+from workbench.predictions.store import find_run
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, check_value
 

@@ -11,7 +11,7 @@ from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
 from workbench.models.item_words import ReadContext
 from workbench.models.wrapper import Wrapper
-from workbench.runs.predictions import Floats, check_model
+from workbench.predictions.schema import Floats, check_model
 
 _SYSTEMS = {  # as the tables spell them
     "MEMNNS (WINDOW MEMORY + SELF-SUP. + ENSEMBLE)":

@@ -13,7 +13,7 @@ from workbench.items.items import Items
 from workbench.models.base import pad
 from workbench.models.item_words import is_word
 from workbench.models.vectors import Scope, VectorModel, Vectors, unit
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts

@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import objects
-from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
+from workbench.predictions.schema import Floats, frame_of, not_a_number, nullable
 from workbench.storage.errors import DataError
 
 

@@ -16,7 +16,7 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.item_words import ReadContext, passages
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option, check_value, reading
 from workbench.storage.files import atomic_folder, read_arrays, write_arrays

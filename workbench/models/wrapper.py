@@ -14,8 +14,8 @@ import pandas as pd
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.item_words import ReadContext
-from workbench.runs.measures import ExpectedAccuracy, Measure, MedianRank, Perplexity
-from workbench.runs.predictions import Floats, mid_ranks
+from workbench.predictions.measures import ExpectedAccuracy, Measure, MedianRank, Perplexity
+from workbench.predictions.schema import Floats, mid_ranks
 from workbench.storage.errors import DataError, check_option
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from typing import Any
 from workbench.items.schema import COLUMNS, Item
 from workbench.items.text import is_encodable
 from workbench.people.protocols import Condition, Protocol, ProtocolStep, best_match
-from workbench.runs.predictions import plain_word
+from workbench.predictions.schema import plain_word
 from workbench.storage.errors import DataError
 
 _PLACEHOLDER = "word"  # stands for the answer while the text is laid out, so that nothing depends on it

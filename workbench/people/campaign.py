@@ -374,7 +374,7 @@ class Campaign:
         Returns
         -------
         DataFrame
-            See :mod:`workbench.runs.predictions`. The prediction is the first guess (of unfolding the last
+            See :mod:`workbench.predictions.schema`. The prediction is the first guess (of unfolding the last
             one), ``top_words`` are all; ``correct`` is whether the prediction counts as right by the
             protocol. Where the target sentence stood alone, the variant ends in ``(query only)``.
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from workbench.analysis import lemmas
-from workbench.runs.predictions import bare_word
+from workbench.predictions.schema import bare_word
 from workbench.storage.errors import DataError, check_option, check_value
 
 Condition = Literal["passage", "sentence", "unfolding"]
@@ -219,7 +219,7 @@ def match(guess: str, answer: str) -> str:
     """Return the element of `MATCHES` for a guess.
 
     White space, quotes and sentence marks around a guess and the shape of its apostrophes do not count, as in
-    :func:`workbench.runs.predictions.same_word`.
+    :func:`workbench.predictions.schema.same_word`.
 
     Examples
     --------

@@ -16,8 +16,8 @@ from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.items.text import is_encodable
 from workbench.people.protocols import Protocol, match
+from workbench.predictions.schema import check_predictions, frame_of_answers
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.runs.predictions import check_predictions, frame_of_answers
 
 SUBJECTS = ("subject", "name", "n_pages", "n_judgments")
 JUDGMENTS = (

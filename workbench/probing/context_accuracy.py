@@ -16,7 +16,7 @@ from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
-from workbench.runs.predictions import check_model
+from workbench.predictions.schema import check_model
 from workbench.storage.errors import DataError, check_option, check_value
 
 Unit = Literal["sentences", "words"]

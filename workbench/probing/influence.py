@@ -18,8 +18,8 @@ from workbench.items.changes import masked, numbered, with_answer, without, word
 from workbench.items.items import Item, Items, Span, check_items
 from workbench.models.base import Predictor
 from workbench.models.item_words import Attention
+from workbench.predictions.schema import check_model
 from workbench.probing import check_probable
-from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError, check_option, check_value
 
 Part = Literal["sentence", "word", "mention"]

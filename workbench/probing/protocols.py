@@ -18,9 +18,9 @@ from workbench.models.base import Predictor
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words
+from workbench.predictions.schema import check_model
+from workbench.predictions.store import Run, predict
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.runs.predictions import check_model
-from workbench.runs.store import Run, predict
 from workbench.storage.errors import DataError, check_option, check_value
 
 Unit = Literal["whole-word", "word", "last-token"]

@@ -10,8 +10,8 @@ import pandas as pd
 from workbench.items.changes import word_spans
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
+from workbench.predictions.schema import check_model
 from workbench.probing import check_probable
-from workbench.runs.predictions import check_model
 from workbench.storage.errors import check_value
 
 COLUMNS = ("item_id", "position", "start", "end", "word", "surprisal", "word_end")

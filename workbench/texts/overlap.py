@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.items.schema import objects
-from workbench.runs.store import items_digest
+from workbench.predictions.store import items_digest
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError
 from workbench.storage.progress import report_progress

@@ -17,8 +17,8 @@ from workbench.evaluation.interchange.records import FileRecord, Notes, number_o
 from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items, check_items
 from workbench.items.text import is_encodable
-from workbench.runs import predictions
-from workbench.runs.predictions import OPTIONAL, SCHEMA
+from workbench.predictions import schema
+from workbench.predictions.schema import OPTIONAL, SCHEMA
 from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import atomic_path
 
@@ -53,7 +53,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
 
     Notes
     -----
-    Columns and types are those of :data:`workbench.runs.predictions.SCHEMA`. Numbers are written in full.
+    Columns and types are those of :data:`workbench.predictions.schema.SCHEMA`. Numbers are written in full.
     JSON has no infinity: it is the text ``"-inf"`` in JSON lines. CSV does not tell empty text from none:
     both read back as none, but for `run`. Words are kept exactly.
 
@@ -71,8 +71,8 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     frames = [model.frame for model in predictions_of(runs)]
     if not frames:
         raise DataError("there are no predictions to write")
-    frame = predictions.check_predictions(pd.concat(frames, ignore_index=True), items)
-    table = predictions.to_table(frame)
+    frame = schema.check_predictions(pd.concat(frames, ignore_index=True), items)
+    table = schema.to_table(frame)
     if items is not None:
         texts = items.frame.set_index("item_id")["text"]
         table = table.append_column("text", pa.array(texts.loc[frame["item_id"]].tolist(), pa.string()))

@@ -18,8 +18,8 @@ from workbench.evaluation.interchange.agreement import Agreement
 from workbench.evaluation.interchange.records import FileRecord, Notes, ResultRow, number_of, text_of
 from workbench.items.items import Items, check_items
 from workbench.items.schema import objects
+from workbench.predictions import schema, store
 from workbench.render.tables import html_table
-from workbench.runs import predictions, store
 from workbench.storage.errors import DataError
 
 _PROGRAMS = (lm_eval.LM_EVAL, inspect_log.INSPECT, lighteval.LIGHTEVAL)
@@ -52,7 +52,7 @@ class Imported:
     kind : str
         ``lm-evaluation-harness``, ``Inspect``, ``lighteval``, ``predictions``, ``people`` or ``answers``.
     predictions : DataFrame
-        As :func:`workbench.runs.predictions.check_predictions` gives them, all models together.
+        As :func:`workbench.predictions.schema.check_predictions` gives them, all models together.
     items : Items
         Those that were matched.
     matched : dict
@@ -193,7 +193,7 @@ def import_results(
     -----
     A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left
     out and reported. An answer is right if it is the item's but for case, and for white space, quotes,
-    brackets and sentence marks around it (:func:`workbench.runs.predictions.same_word`).
+    brackets and sentence marks around it (:func:`workbench.predictions.schema.same_word`).
 
     A log of log-likelihoods has no predictions: they are the answer where it was the greedy continuation,
     else null; ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's
@@ -359,19 +359,19 @@ def _predicted_word(sample: lm_eval.Sample, word: Any, candidates: Any, notes: N
     Note where record and item do not agree on the answer, or on whether it is right.
     """
     target = sample.target.strip()
-    asked = target if sample.answer is None else predictions.bare_word(target)
+    asked = target if sample.answer is None else schema.bare_word(target)
     if target and _folded(word) not in {None, asked.casefold()}:
         problem = f"the harness asked for {target[:40]!r}, the item's answer is {word!r}"
         notes.note(problem, sample.line, sample.text, used=True)
     if sample.answer is None:
         return word if sample.greedy else None
-    same = predictions.same_word(sample.answer, None if pd.isna(word) else word, candidates)
+    same = schema.same_word(sample.answer, None if pd.isna(word) else word, candidates)
     if same != sample.greedy:
         verdict = "right" if sample.greedy else "wrong"
         problem = f"{sample.answer[:40]!r} is counted as {verdict}, as in the log; the answer is {word!r}"
         notes.note(problem, sample.line, sample.text, used=True)
         return word if sample.greedy else None
-    return word if same else predictions.bare_word(sample.answer) or None
+    return word if same else schema.bare_word(sample.answer) or None
 
 
 def _candidate_scores(sample: lm_eval.Sample, candidates: Any) -> list[float] | None:
@@ -439,7 +439,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     words = [match.row.fields["prediction"] for match in matched]
     score_types = ["log_prob" if match.row.who in scored else "score" for match in matched]
     frame = _frame(matched, items, variants, words, score_type=score_types, log_prob=log_probs)
-    if problem := predictions.note_marks(frame, words):
+    if problem := schema.note_marks(frame, words):
         notes.note(problem, used=True)
     imported = Imported("answers", frame, _matched_items(items, matched), _matched(matched))
     if not by_people:
@@ -450,7 +450,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     return replace(
         imported,
         kind="people",
-        predictions=predictions.check_predictions(both),
+        predictions=schema.check_predictions(both),
         people=agreement.accuracy_by_person(answered),
         by_item=agreement.accuracy_by_item(answered),
         agreement=agreement.agreement(answered),
@@ -493,7 +493,7 @@ def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequenc
     """Return the predictions of the majority; ``p_correct`` is that of the draw among equals."""
     majority = agreement.majority(answered, seed)
     name = f"majority of {answered['person'].nunique()} people"
-    frame = predictions.from_answers(items, majority[["item_id", "prediction"]], model=name)
+    frame = schema.from_answers(items, majority[["item_id", "prediction"]], model=name)
     tied = dict(zip(majority["item_id"], majority["tied"], strict=True))
     p_correct = [
         np.nan if pd.isna(word) else float(word.casefold() in tied[item]) / max(1, len(tied[item]))
@@ -507,7 +507,7 @@ def _predictions(file: _File) -> Imported:
     """Make predictions of a table that has the columns of predictions already."""
     notes, items = file.notes, file.items
     frame, lines = export.frame_of_records(file.records, notes)
-    readable = {*predictions.COLUMNS, "text"}
+    readable = {*schema.COLUMNS, "text"}
     if unread := sorted({name for record in file.records for name in record.fields} - readable):
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
     if items is None:
@@ -524,7 +524,7 @@ def _predictions(file: _File) -> Imported:
     if not len(frame):
         raise file.error("no prediction is about one of the items", "pass the items that it is about")
     try:
-        frame = predictions.check_predictions(frame, items)
+        frame = schema.check_predictions(frame, items)
     except DataError as error:
         raise file.error(error.problem, error.remedy) from None
     asked = items.where(items.frame["item_id"].isin(frame["item_id"]).to_numpy())
@@ -563,7 +563,7 @@ def _frame(
     """Return unchecked predictions of the answers to the matched items."""
     asked = items.frame.iloc[[match.item_index for match in matched]].reset_index(drop=True)
     columns["model"] = [match.row.who for match in matched]
-    return predictions.frame_of_answers(asked.assign(variant=list(variants)), words, columns, {})
+    return schema.frame_of_answers(asked.assign(variant=list(variants)), words, columns, {})
 
 
 def _matched_items(items: Items, matched: Sequence[records.MatchedRow]) -> Items:

@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.evaluation.interchange import lm_eval
 from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, mapping
-from workbench.runs.predictions import same_word
+from workbench.predictions.schema import same_word
 
 _RIGHT = {"C": True, "I": False, "P": False, "N": False}
 _TEXTS = ("text", "passage", "item_id", "sentence", "context", "question")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from workbench.evaluation.interchange import lm_eval
 from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, variant_of
 from workbench.evaluation.interchange.records import truth_of
-from workbench.runs.predictions import same_word
+from workbench.predictions.schema import same_word
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
 

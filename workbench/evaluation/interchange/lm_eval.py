@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from workbench.evaluation.interchange.records import normalised_text, number_of, truth_of
 from workbench.items.language import ENGLISH, in_language, language_code
-from workbench.runs.predictions import same_word
+from workbench.predictions.schema import same_word
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
 from workbench.storage.tables import parsed_json
@@ -67,7 +67,7 @@ class Log(NamedTuple):
     shots: int | None
     info: dict[str, Any]
     n: int | None  # passages
-    bos: str  # what texts begin with, one of `workbench.runs.predictions.BOS`
+    bos: str  # what texts begin with, one of `workbench.predictions.schema.BOS`
 
     def prompt(self, templates: set[str | None]) -> str | None:
         """Return the value of the column ``prompt``: null where every passage was shown alone."""

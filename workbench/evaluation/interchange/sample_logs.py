@@ -13,7 +13,7 @@ from workbench.evaluation.interchange.lm_eval import Program, Sample
 from workbench.evaluation.interchange.records import FileRecord, check_language, read_records
 from workbench.items.items import Items, check_items, items_from_frame
 from workbench.items.questions import marks_of
-from workbench.runs.predictions import bare_word
+from workbench.predictions.schema import bare_word
 from workbench.storage.errors import DataError, check_option
 
 

@@ -22,7 +22,7 @@ from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.item_words import ReadContext, distinct
 from workbench.models.prediction_rows import Ranked, from_ranking
-from workbench.runs.predictions import UNKNOWN, Floats, nullable
+from workbench.predictions.schema import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.files import read_json, write_atomic

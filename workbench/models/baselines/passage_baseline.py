@@ -29,7 +29,7 @@ from workbench.models.item_words import (
     positions_of,
     word_tokens,
 )
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.files import atomic_path, read_parquet

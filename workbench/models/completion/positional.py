@@ -17,7 +17,7 @@ from workbench.items.ablation import whole_variant
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.wrapper import Wrapper
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_value
 

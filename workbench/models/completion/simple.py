@@ -14,7 +14,7 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.item_words import ReadContext, passages, word_tokens
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage import cache
 from workbench.storage.errors import check_value
 from workbench.storage.progress import progress_bar

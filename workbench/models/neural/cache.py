@@ -30,7 +30,7 @@ from workbench.models.neural.network import (
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
 from workbench.models.wrapper import WEIGHTS, Wrapper, summary
-from workbench.runs.predictions import mid_ranks
+from workbench.predictions.schema import mid_ranks
 from workbench.storage.errors import DataError, check_value
 
 FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)

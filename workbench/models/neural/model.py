@@ -15,8 +15,8 @@ from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.wrapper import MEASURES, measured
-from workbench.runs import store
-from workbench.runs.predictions import UNKNOWN
+from workbench.predictions import store
+from workbench.predictions.schema import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import read_bytes, read_json, write_atomic

@@ -35,7 +35,7 @@ from workbench.models.neural.network import (
     word_scores,
 )
 from workbench.models.prediction_rows import Ranked
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 
 Context = Sequence[int]
 Ids = npt.NDArray[np.int64]

@@ -22,7 +22,7 @@ from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.prediction_rows import Ranked
 from workbench.models.wrapper import WEIGHTS, Wrapper
-from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
+from workbench.predictions.schema import UNKNOWN, Floats, not_a_number
 from workbench.storage.cache import make_room, touch
 from workbench.storage.errors import DataError, check_option, check_value, reading
 from workbench.texts.corpus import Corpus, Texts

@@ -40,7 +40,7 @@ from workbench.models.pretrained.subwords import (
     is_lowered,
     read_vocabulary,
 )
-from workbench.runs.predictions import Floats, not_a_number, nullable
+from workbench.predictions.schema import Floats, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option
 from workbench.storage.progress import progress_bar, update_with_estimate

@@ -45,7 +45,7 @@ class Echo(NamedTuple):
     spans: list[Span]  # where each is in the text; white space before it belongs to it
     log_probs: list[float]  # natural log-probability given all before; NaN for the first
     best: list[float]  # log-probability of the most probable sub-token there; NaN for the first
-    bos: str  # one of `workbench.runs.predictions.BOS`
+    bos: str  # one of `workbench.predictions.schema.BOS`
     hidden: int | None  # sub-tokens that the server counts and does not list: 0, or 1 for the mark
 
     def boundary(self, offset: int) -> int:

@@ -19,7 +19,7 @@ from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, log_norm, padded
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.progress import progress_bar
 

@@ -12,7 +12,7 @@ from workbench.items.schema import Span
 from workbench.models.base import PassageLogProbs
 from workbench.models.pretrained.loading import Ids, padded
 from workbench.models.pretrained.scoring import CausalScorer
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError
 
 Integers = npt.NDArray[np.int64]

@@ -22,7 +22,7 @@ from workbench.items.schema import Item
 from workbench.models.base import Predictor
 from workbench.models.pretrained.loading import Text
 from workbench.models.pretrained.subwords import Continuation
-from workbench.runs.predictions import Floats, frame_of_answers, nullable
+from workbench.predictions.schema import Floats, frame_of_answers, nullable
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, check_option
 

@@ -20,7 +20,7 @@ from workbench.items.schema import Span
 from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, Ids, is_plain, log_norm, padded
 from workbench.models.pretrained.subwords import Continuation, Subwords
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from workbench.models.pretrained.scoring import (
     no_scores,
     word_log_probs,
 )
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage.cache import digest
 
 if TYPE_CHECKING:

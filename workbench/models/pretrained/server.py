@@ -26,7 +26,7 @@ from workbench.models.pretrained.completions import CompletionClient, Echo, read
 from workbench.models.pretrained.loading import Text
 from workbench.models.pretrained.prompts import Prompt, PromptedModel, SplitText, has_answers
 from workbench.models.pretrained.subwords import Continuation, ends_word
-from workbench.runs.predictions import Floats, nullable
+from workbench.predictions.schema import Floats, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.progress import progress_bar, update_with_estimate

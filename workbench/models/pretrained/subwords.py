@@ -154,7 +154,7 @@ class Subwords:
         return bool(self._marks) and text.startswith(self._marks)
 
     def beginnings(self, texts: Sequence[str]) -> list[str]:
-        """Return the beginning of each text: one of :data:`workbench.runs.predictions.BOS`."""
+        """Return the beginning of each text: one of :data:`workbench.predictions.schema.BOS`."""
         usual = "added" if self.adds_bos else "text" if self.beginning == "mark" else "none"
         if self.beginning == "nothing" and self.adds_bos:
             usual = "omitted"

@@ -18,7 +18,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.item_words import occurrences, positions_of, word_tokens
-from workbench.runs.store import items_digest
+from workbench.predictions.store import items_digest
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_folder, read_arrays, write_arrays

@@ -26,7 +26,7 @@ from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
 from workbench.models.prediction_rows import check_scores
 from workbench.models.readers.encoding import BLANK, PAD, RESERVED, UNKNOWN, QuestionBatches, Questions
-from workbench.runs.predictions import Floats
+from workbench.predictions.schema import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import read_bytes, write_atomic

@@ -11,8 +11,8 @@ import traitlets
 
 from workbench.items import text as wt
 from workbench.items.schema import Item
+from workbench.predictions.schema import check_model
 from workbench.probing.influence import Part
-from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError, check_option
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
 from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, join_candidates, typed_question

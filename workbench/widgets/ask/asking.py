@@ -21,8 +21,8 @@ from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.models.base import Predictor
 from workbench.models.item_words import ReadContext, distinct, is_word, passages
+from workbench.predictions.schema import check_predictions
 from workbench.probing.influence import influence
-from workbench.runs.predictions import check_predictions
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import write_atomic
 from workbench.storage.progress import report_progress

@@ -19,9 +19,9 @@ from workbench.items.items import Item, Items, check_items
 from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.models.item_words import ALL, Attention
+from workbench.predictions.schema import not_a_number
 from workbench.probing.influence import attention_to_parts, rank_correlation
 from workbench.render.numbers import fixed
-from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError, check_option
 from workbench.widgets.shared.list_widget import state_part
 from workbench.widgets.shared.passages import BLANK_MARK, item_kind

@@ -14,9 +14,9 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.paired import describe_mde
 from workbench.items.marked_text import pieces
 from workbench.items.tokens import tokens
+from workbench.predictions.measures import Measure
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import MINUS, fixed, p_value, percent, points, span, with_minus
-from workbench.runs.measures import Measure
 from workbench.widgets.compare.view import (
     DASH,
     baseline_rows,

@@ -17,6 +17,7 @@ from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.evaluation.paired import POWER, describe_mde
 from workbench.items import text as wt
 from workbench.items.items import Item
+from workbench.predictions.measures import Measure
 from workbench.render.labels import column_label
 from workbench.render.numbers import (
     fixed,
@@ -28,7 +29,6 @@ from workbench.render.numbers import (
     with_minus,
 )
 from workbench.render.results import WRITERS
-from workbench.runs.measures import Measure
 from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, words_around
 from workbench.widgets.shared.search import item_hits
 

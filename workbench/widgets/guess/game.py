@@ -12,7 +12,7 @@ from workbench.items.items import Items
 from workbench.items.schema import content_digest
 from workbench.people import Campaign, Protocol, ProtocolStep, RefusalError, Subject
 from workbench.people.protocols import protocol as named_protocol
-from workbench.runs.store import items_digest
+from workbench.predictions.store import items_digest
 from workbench.storage.errors import DataError, check_option, writing
 from workbench.storage.paths import data_home
 

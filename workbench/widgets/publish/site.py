@@ -18,7 +18,7 @@ from workbench.datasets.fetch import entry_of
 from workbench.evaluation.signature import signature
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
-from workbench.runs.store import Run, items_digest
+from workbench.predictions.store import Run, items_digest
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_folder, read_json
 from workbench.storage.packages import commit, library_versions

@@ -11,8 +11,8 @@ import pandas as pd
 
 from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.tokens import tokens
+from workbench.predictions.schema import typed_predictions
 from workbench.render.numbers import with_minus
-from workbench.runs.predictions import typed_predictions
 from workbench.storage.errors import DataError
 
 BLANK_MARK = "▁▁▁"

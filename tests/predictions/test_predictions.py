@@ -16,8 +16,8 @@ from scipy.stats import rankdata
 from workbench.items.items import Items
 from workbench.models.base import FILE, Predictor, pad
 from workbench.models.prediction_rows import Ranked, from_ranking, from_scores
-from workbench.runs import predictions
-from workbench.runs import store as results
+from workbench.predictions import schema
+from workbench.predictions import store as results
 
 VOCABULARY = ["ash", "bay", "cat", "dog", "elm"]
 ITEMS = clozes("a {cat} ran", "the {dog}", "an {owl}", "some {}", dataset="lambada")
@@ -233,17 +233,17 @@ def changed(row=0, **values):
 
 
 def test_good_predictions_pass_unchanged():
-    assert predictions.check_predictions(GOOD, MIXED).equals(GOOD)
-    assert list(GOOD.columns) == predictions.SCHEMA.names
+    assert schema.check_predictions(GOOD, MIXED).equals(GOOD)
+    assert list(GOOD.columns) == schema.SCHEMA.names
     shuffled = GOOD[GOOD.columns[::-1]].iloc[::-1]
-    assert predictions.check_predictions(shuffled).equals(GOOD.iloc[::-1].reset_index(drop=True))
-    assert predictions.check_predictions(GOOD.astype(object)).dtypes.equals(GOOD.dtypes)
+    assert schema.check_predictions(shuffled).equals(GOOD.iloc[::-1].reset_index(drop=True))
+    assert schema.check_predictions(GOOD.astype(object)).dtypes.equals(GOOD.dtypes)
     both = pd.concat([GOOD, GOOD.assign(model="other"), GOOD.assign(run="second")])
-    assert len(predictions.check_predictions(both)) == 12
-    refused(predictions.check_predictions, GOOD, MIXED[:2])
-    table = predictions.to_table(GOOD)
-    assert predictions.check_predictions(predictions.from_table(table)).equals(GOOD)
-    assert len(predictions.from_table(table[:0])) == 0
+    assert len(schema.check_predictions(both)) == 12
+    refused(schema.check_predictions, GOOD, MIXED[:2])
+    table = schema.to_table(GOOD)
+    assert schema.check_predictions(schema.from_table(table)).equals(GOOD)
+    assert len(schema.from_table(table[:0])) == 0
 
 
 @pytest.mark.parametrize(
@@ -268,12 +268,12 @@ def test_good_predictions_pass_unchanged():
     ],
 )
 def test_bad_predictions_are_refused(bad):
-    refused(predictions.check_predictions, bad)
+    refused(schema.check_predictions, bad)
 
 
 def test_answers_given_elsewhere():
     answers = {"lambada/dev/1": "Dog", "lambada/dev/0": "bat", "lambada/dev/3": "salt"}
-    rows = predictions.from_answers(ITEMS, answers, model="people", system="Human")
+    rows = schema.from_answers(ITEMS, answers, model="people", system="Human")
     assert rows["item_id"].tolist() == ["lambada/dev/0", "lambada/dev/1", "lambada/dev/3"]
     assert rows["correct"].tolist() == [False, True, pd.NA]
     assert rows["p_correct"].tolist()[:2] == [0, 1]
@@ -282,19 +282,17 @@ def test_answers_given_elsewhere():
     assert set(rows["score_type"]) == {"score"}
     frame = pd.DataFrame({"item_id": ["cbt/dev/1", "lambada/dev/0"], "prediction": ["elm", "cat"]})
     frame = frame.assign(log_prob=[-3, -1.5], rank=[2, 1])
-    rows = predictions.from_answers(MIXED, frame, model="program", run="r")
+    rows = schema.from_answers(MIXED, frame, model="program", run="r")
     assert rows["log_prob"].tolist() == [-1.5, -3]
     assert rows["rank"].tolist() == [1, 2]
     assert rows["n_choices"].tolist() == [pd.NA, 2]
     assert set(rows["score_type"]) == {"log_prob"}
-    missing = predictions.from_answers(
-        ITEMS, {"lambada/dev/0": None, "lambada/dev/1": np.nan}, model="people"
-    )
+    missing = schema.from_answers(ITEMS, {"lambada/dev/0": None, "lambada/dev/1": np.nan}, model="people")
     assert missing["prediction"].isna().all()
     assert missing["correct"].tolist() == [False, False]
-    refused(predictions.from_answers, MIXED, pd.concat([frame, frame]), model="program")
+    refused(schema.from_answers, MIXED, pd.concat([frame, frame]), model="program")
     with pytest.raises(TypeError, match="no column 'sytem'"):
-        predictions.from_answers(ITEMS, {"lambada/dev/0": "a"}, model="people", sytem="Human")
+        schema.from_answers(ITEMS, {"lambada/dev/0": "a"}, model="people", sytem="Human")
 
 
 FRAME = made(6, right=0.5)
@@ -313,8 +311,8 @@ VALUES = {
 
 
 def test_what_a_frame_has_is_kept_on_disk(no_data):
-    assert set(VALUES) == set(predictions.OPTIONAL)
-    frame = predictions.check_predictions(FRAME.assign(**VALUES))
+    assert set(VALUES) == set(schema.OPTIONAL)
+    frame = schema.check_predictions(FRAME.assign(**VALUES))
     back = results.keep(items_of(FRAME), frame, name="more").predictions
     assert_frame_equal(back, frame.assign(run="more"), check_dtype=False)
     assert (no_data / "runs" / "more").is_dir()
@@ -322,4 +320,4 @@ def test_what_a_frame_has_is_kept_on_disk(no_data):
 
 def test_an_answer_is_no_likelier_than_its_sub_tokens_but_for_rounding():
     near = FRAME["log_prob"].to_numpy() - np.float64(1e-5)
-    assert len(predictions.check_predictions(FRAME.assign(log_prob_uncorrected=near))) == 6
+    assert len(schema.check_predictions(FRAME.assign(log_prob_uncorrected=near))) == 6

@@ -8,8 +8,8 @@ import workbench as wb
 from workbench.charts.predictions import accuracy_by_column
 from workbench.evaluation.comparison import Comparison
 from workbench.models import RandomWord
-from workbench.runs import store
-from workbench.runs.run_table import ITEM_COLUMNS as COLUMNS
+from workbench.predictions import store
+from workbench.predictions.run_table import ITEM_COLUMNS as COLUMNS
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl"]
 GENRES = ["novel", "play", "novel", "play", "play", None]

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.items.items import Items
-from workbench.runs import predictions
+from workbench.predictions import schema
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_path, read_parquet
@@ -116,8 +116,8 @@ class RunTable:
 
     def _typed(self, names: Sequence[str] | None, encoded: Sequence[str]) -> pa.Table:
         """Read columns with the types of `SCHEMA`, or dictionaries of these."""
-        wanted = predictions.COLUMNS if names is None else names
-        present = [name for name in predictions.COLUMNS if name in wanted]
+        wanted = schema.COLUMNS if names is None else names
+        present = [name for name in schema.COLUMNS if name in wanted]
         constants = self._constants
         read = [name for name in present if name not in constants] or present[:1]
         table = pq.read_table(
@@ -126,10 +126,10 @@ class RunTable:
         columns = [
             table[name]
             if name in read
-            else _repeated(constants[name], len(table), predictions.SCHEMA.field(name).type, name in encoded)
+            else _repeated(constants[name], len(table), schema.SCHEMA.field(name).type, name in encoded)
             for name in present
         ]
-        return predictions.cast(pa.Table.from_arrays(columns, present), wanted, encoded)
+        return schema.cast(pa.Table.from_arrays(columns, present), wanted, encoded)
 
 
 def _repeated(value: Any, n: int, arrow_type: pa.DataType, encoded: bool) -> pa.Array:  # noqa: FBT001 - private

@@ -12,7 +12,7 @@ from dask_cluster import cluster, kill_workers
 import workbench as wb
 from workbench.models import NGram, RandomWord
 from workbench.models.base import Predictor, pad
-from workbench.runs import clustered, store
+from workbench.predictions import clustered, store
 from workbench.storage.errors import DataError
 from workbench.storage.paths import data_home
 

@@ -28,10 +28,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.items.items import Items, check_items
+from workbench.predictions import clustered, schema
+from workbench.predictions.model_versions import is_outdated, outdated_warning
+from workbench.predictions.run_table import (
+    AGAIN,
+    TABLE,
+    RunTable,
+    item_columns,
+    write_item_columns,
+    write_table,
+)
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.runs import clustered, predictions
-from workbench.runs.model_versions import is_outdated, outdated_warning
-from workbench.runs.run_table import AGAIN, TABLE, RunTable, item_columns, write_item_columns, write_table
 from workbench.storage import cache
 from workbench.storage.cache import folder_size
 from workbench.storage.errors import DataError, reading
@@ -80,8 +87,8 @@ class Run:
 
     @property
     def predictions(self) -> pd.DataFrame:
-        """The predictions (see :mod:`workbench.runs.predictions`), read anew; DataError if damaged."""
-        frame = predictions.from_table(self.table)
+        """The predictions (see :mod:`workbench.predictions.schema`), read anew; DataError if damaged."""
+        frame = schema.from_table(self.table)
         frame["run"] = pd.Series(self.run, index=frame.index, dtype="str")  # the folder may have been renamed
         return frame
 
@@ -142,7 +149,7 @@ def predict(
     -------
     Run
         ``run.predictions`` is the table, one row an item: item_id, model, prediction, correct, p_correct,
-        log_prob, rank, top_words, in_training, ... (:data:`workbench.runs.predictions.COLUMNS`); the folder
+        log_prob, rank, top_words, in_training, ... (:data:`workbench.predictions.schema.COLUMNS`); the folder
         lies in ``runs/`` (see :func:`workbench.storage.paths.data_home`).
 
     Raises
@@ -181,7 +188,7 @@ def predict(
     (30, 3)
     """
     check_items(items, "predict")
-    predictions.check_model(model, "predict")
+    schema.check_model(model, "predict")
     if attention:
         model = copy.copy(model)
         vars(model)["attention"] = True
@@ -210,7 +217,7 @@ def predict(
         key = cache.digest(identity, once)
         made = clustered.predict_on_cluster(items, model, top_k=top_k, seed=seed, key=key, home=home)
     seconds = time.perf_counter() - start
-    frame = predictions.with_digests(predictions.check_predictions(made.frame.assign(run=""), items), items)
+    frame = schema.with_digests(schema.check_predictions(made.frame.assign(run=""), items), items)
     if in_training is not None:
         frame["in_training"] = frame["item_id"].map(in_training).astype("boolean")
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
@@ -256,7 +263,7 @@ def ship(run: Run, folder: Path) -> Path:
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
     """Store predictions as a run: of other programs, or after a full disk.
 
-    Answers that were given elsewhere become predictions by :func:`workbench.runs.predictions.from_answers`.
+    Answers that were given elsewhere become predictions by :func:`workbench.predictions.schema.from_answers`.
 
     Parameters
     ----------
@@ -289,13 +296,13 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
         raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
     if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
         raise DataError(f"{name!r} is not a valid run name", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
-    frame = predictions.with_digests(predictions.check_predictions(frame.assign(run=""), items), items)
+    frame = schema.with_digests(schema.check_predictions(frame.assign(run=""), items), items)
     models = frame["model"].unique().tolist()
     if len(models) != 1:
         raise DataError(f"the predictions are of {len(models)} models, expected one")
     info = {"model": models[0], "items": items_digest(items)} | json_value(info, "the information")
     content = pa.BufferOutputStream()
-    pq.write_table(predictions.to_table(frame), content)
+    pq.write_table(schema.to_table(frame), content)
     info["key"] = cache.digest(content.getvalue().to_pybytes(), json.dumps(info, sort_keys=True))
     name = name or _name(items, models[0], info["key"])
     run = find_run(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, info)
@@ -403,7 +410,7 @@ def query(sql: str) -> pd.DataFrame:
                 stored = base.from_parquet(files, filename=True, union_by_name=True)
                 stored.project(_NAMED).create_view("predictions")
             else:
-                base.register("predictions", predictions.SCHEMA.empty_table())
+                base.register("predictions", schema.SCHEMA.empty_table())
             answer = base.sql(sql)
             frame: pd.DataFrame | None = None if answer is None else answer.df()
         except duckdb.Error as error:
@@ -450,7 +457,7 @@ def _follow(run: Run) -> Run:
 
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
     """Write checked predictions as a run: complete or not at all; another process may have been first."""
-    table = predictions.to_table(frame.assign(run=name))
+    table = schema.to_table(frame.assign(run=name))
     about = {
         "run": name,
         **{column: "+".join(items.frame[column].unique().tolist()) for column in _SET},

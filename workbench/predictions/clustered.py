@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.items.items import Items
-from workbench.runs import predictions
+from workbench.predictions import schema
 from workbench.storage.cache import Cache, digest
 from workbench.storage.files import temporary_folder
 from workbench.storage.parallel import run_chunks
@@ -87,7 +87,7 @@ def predict_on_cluster(
     """
     chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
     keys = [digest(key, *map(repr, chunk.frame.drop(columns="meta").to_numpy().tolist())) for chunk in chunks]
-    store = Cache("predictions", predictions.SCHEMA)
+    store = Cache("predictions", schema.SCHEMA)
     with _sent(model, home) as source:
         tables = run_chunks(
             predict_chunk,
@@ -101,7 +101,7 @@ def predict_on_cluster(
     _loaded.clear()  # a single chunk is predicted in this process
     devices = {(table.schema.metadata or {}).get(_DEVICE, b"").decode() for table in tables} - {""}
     tables = [table.replace_schema_metadata(None) for table in tables]
-    frame = predictions.from_table(pa.concat_tables([predictions.SCHEMA.empty_table(), *tables]))
+    frame = schema.from_table(pa.concat_tables([schema.SCHEMA.empty_table(), *tables]))
     device = ", ".join(sorted(devices)) or str(model.device)
     return ClusterPredictions(frame, device, [store.path(key) for key in keys])
 
@@ -123,5 +123,5 @@ def predict_chunk(chunk: PredictionChunk) -> pa.Table:
     with _LOCK:
         model = chunk.source.get()
         frame = model.predict(chunk.items, chunk.top_k, seed=chunk.seed)
-    table = predictions.to_table(predictions.check_predictions(frame.assign(run=""), chunk.items))
+    table = schema.to_table(schema.check_predictions(frame.assign(run=""), chunk.items))
     return table.replace_schema_metadata({_DEVICE: str(model.device)})

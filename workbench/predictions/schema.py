@@ -77,7 +77,9 @@ of `BOS`, null for models without sub-tokens, ``in_training`` tells whether all 
 stands in the texts that the model was fitted on, ``detokenised`` whether its tokens were joined to text
 as a book would print it, and ``candidates_digest`` is what `candidate_digests` gives for the item.
 """
-FROM_ANSWERS = "workbench.runs.predictions.from_answers(items, frame, model=...) makes predictions of answers"
+FROM_ANSWERS = (
+    "workbench.predictions.schema.from_answers(items, frame, model=...) makes predictions of answers"
+)
 _NEVER_NULL = (
     "item_id", "dataset", "split", "variant", "model", "run", "score_type", "unit", "filter", "unknown",
 )  # fmt: skip
@@ -127,7 +129,7 @@ def same_word(word: str | None, answer: str | None, candidates: Iterable[str] | 
 
     Examples
     --------
-    >>> from workbench.runs.predictions import same_word
+    >>> from workbench.predictions.schema import same_word
     >>> [same_word(word, "river") for word in (" river", "River.", "“river”\n", "a river", "rivers")]
     [True, True, True, False, False]
     >>> same_word("Mr", "Mr."), same_word("Mr", "Mr.", candidates=["Mr.", "Mr"])

@@ -16,12 +16,12 @@ from refused import refused
 
 import workbench as wb
 from workbench.models.base import Predictor, pad
-from workbench.runs import predictions
-from workbench.runs.store import ship
+from workbench.predictions import schema
+from workbench.predictions.store import ship
 from workbench.storage.errors import DataError
 from workbench.storage.paths import resource
 
-store = importlib.import_module("workbench.runs.store")  # by its name
+store = importlib.import_module("workbench.predictions.store")  # by its name
 
 TEXTS = [
     "the heron ate the ___ .",
@@ -98,7 +98,7 @@ def test_predictions_are_the_same_from_disk_whatever_is_null(home):
     frame = unknown_answers(made(4)).assign(top_words=nested, item_id=ITEMS.frame["item_id"])
     run = store.keep(ITEMS, frame)
     assert names(home) == [run.run]
-    assert_frame_equal(run.predictions, predictions.check_predictions(run.predictions, ITEMS))
+    assert_frame_equal(run.predictions, schema.check_predictions(run.predictions, ITEMS))
     assert run.predictions["top_words"].tolist() == nested.tolist()
     assert run.predictions["correct"].isna().all()
     assert run.info["accuracy"] is None
@@ -257,7 +257,7 @@ def test_the_name_of_the_folder_wins(home):
     renamed = store.find_run("renamed")
     assert (renamed.run, renamed.info["run"]) == ("renamed", "renamed")
     assert set(renamed.predictions["run"]) == {"renamed"}
-    assert_frame_equal(predictions.check_predictions(renamed.predictions, ITEMS), renamed.predictions)
+    assert_frame_equal(schema.check_predictions(renamed.predictions, ITEMS), renamed.predictions)
     counted = store.query("select run, count(*) as n from predictions group by run order by run")
     assert counted.to_dict("list") == {"run": ["a copy", "renamed"], "n": [4, 4]}
     assert store.predict(ITEMS, model := Length()).run == run.run
@@ -266,7 +266,7 @@ def test_the_name_of_the_folder_wins(home):
 
 def answers(words=WORDS, model="ada"):
     given = dict(zip(ITEMS.frame["item_id"], words, strict=True))
-    return predictions.from_answers(ITEMS, given, model=model)
+    return schema.from_answers(ITEMS, given, model=model)
 
 
 def test_answers_of_people_are_a_run_too(home):
@@ -391,7 +391,7 @@ def test_no_runs_are_an_empty_list(home):
     assert not home.exists()
     assert store.query("select model, sum(n) as n, avg(accuracy) as a from runs group by model").empty
     assert store.query("select avg(p_correct) as a from predictions")["a"].isna().tolist() == [True]
-    assert store.query("from predictions").columns.tolist() == list(predictions.COLUMNS)
+    assert store.query("from predictions").columns.tolist() == list(schema.COLUMNS)
 
 
 @pytest.fixture
