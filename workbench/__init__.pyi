@@ -25,8 +25,6 @@ from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.memorization import memorization as memorization
 from .evaluation.metrics import evaluate as evaluate
 from .evaluation.paper import table as table
-from .evaluation.plans import plan as plan
-from .evaluation.plans import plans as plans
 from .evaluation.replicates import replicates as replicates
 from .evaluation.signature import signature as signature
 from .evaluation.significance import significance as significance

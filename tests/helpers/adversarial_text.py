@@ -182,7 +182,6 @@ PAGES = {case.view: case.hostile for case in CASES.values()} | {
     "Item": lambda text: items_of(text)[0],
     "Items": items_of,
     "Manifest": lambda text: Manifest(steps=[Step(text, 9, 4, {text: 3, f"{text} 2": 2}, unit=text)]),
-    "Plan": lambda text: wb.plan(items_of(text), hypothesis=text or "a", models=text or "a"),
     "ProtocolRuns": _protocols,
     "ResultsTable": lambda text: table("lambada", made(9, start="lambada/test", model=text), resamples=9),
     "Significance": lambda text: significance(predicted(text), predicted(text, seed=1), resamples=9),

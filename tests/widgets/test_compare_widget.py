@@ -326,15 +326,6 @@ def test_models_are_differences_from_a_baseline(widget):
     assert "baseline" not in widget.saved.html()
 
 
-def test_the_page_says_that_the_items_were_planned():
-    planned = wb.plan(ITEMS, hypothesis="It reads <b>.")
-    made = listening(compare(ITEMS, FRAMES[:2], TABLE, resamples=9))
-    (whole, _) = ask(made, type="open")
-    assert whole["plans"] == [planned.line.replace("look 0", "look 1")]
-    for html in (made.saved.html(), made.to_html(limit=0)):
-        assert "look 1: It reads &lt;b&gt;." in html
-
-
 def test_words_are_enough_to_compare():
     words = [answer.upper() if k % 3 else "no" for k, answer in enumerate(ITEMS.frame["answer"])]
     frame = pd.DataFrame({"item_id": IDS, "model": "mine", "prediction": words})

@@ -17,7 +17,6 @@ from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
 from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, hint_without_common_items, mean_of_known
-from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
 from workbench.predictions.measures import MEASURES, Measure, item_quantities
@@ -42,8 +41,6 @@ class Comparison(AlignedPredictions):
         The items that every model predicted and whose answer is known, in the order given.
     warnings : list of str
         What must not be compared, and why: whole sentences.
-    plans : tuple of str
-        When the items were planned, and how often results of them were looked at.
     correct : array of bool (m, n)
         Whether the prediction is right; of replicates the majority's.
     rank : array of float (m, n)
@@ -67,7 +64,6 @@ class Comparison(AlignedPredictions):
         self.items = items
         self._slices = Slices(items, annotations, models, rows)
         self.warnings: list[str] = []
-        self.plans: tuple[str, ...] = ()
         self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
         self._several: Mask = self._n_seeds > 1
         self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
@@ -120,7 +116,6 @@ class Comparison(AlignedPredictions):
             raise DataError(problem, remedy=hint_without_common_items(first, second))
         subset = items if common.all() else items.where(common)
         comparison = cls(subset, models, rows[:, common], annotations, sampling)
-        comparison.plans = count_looks("compare", lambda _: models)
         variants = set(items.frame["variant"].unique())
         comparison.warnings = comparability.list_warnings(
             comparison.labels, models, rows, comparison.log_prob, variants
@@ -438,7 +433,7 @@ class Comparison(AlignedPredictions):
         """Return the models, the pairs, the slices and the warnings as text, for a terminal."""
         counts = [f"{k:,} {noun}{'' if k == 1 else 's'}" for k, noun in ((self.m, "model"), (self.n, "item"))]
         head = f"{' on '.join(counts)}; {100 * self.sampling.level:g} % intervals"
-        blocks = ["\n".join([head, *self.plans]), self._models_text()]
+        blocks = [head, self._models_text()]
         if self.m > 1:
             pairs = self.pairs()
             tests = " or ".join(dict.fromkeys(pairs["test"]))

@@ -123,8 +123,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     order = _order(comparison, frame, by)[:n]
     # by position, as `where` keeps the order of the items
     ordered = Items(comparison.items.frame.iloc[order], attrs=comparison.items.attrs)
-    warnings = (*comparison.plans, *comparison.warnings)
-    return Hardest(ordered, frame.iloc[order].reset_index(drop=True), by, warnings)
+    return Hardest(ordered, frame.iloc[order].reset_index(drop=True), by, tuple(comparison.warnings))
 
 
 def _frame(comparison: Comparison) -> pd.DataFrame:

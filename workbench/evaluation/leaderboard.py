@@ -24,7 +24,6 @@ from workbench.evaluation.metrics import (
 )
 from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.paper import layout_of
-from workbench.evaluation.plans import count_looks
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
 from workbench.evaluation.slices import check_group_names
 from workbench.items.items import Items, check_items
@@ -196,11 +195,6 @@ def leaderboard(
         table.attrs["note"] += f" Smaller than the smallest detectable difference (MDE): {'; '.join(below)}."
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
-    ranked_runs = [run for group in groups.values() for run in group]
-    looks = count_looks(
-        "leaderboard", lambda planned: (run.predictions() for run in ranked_runs if planned & {*run.datasets})
-    )
-    table.attrs["note"] = " ".join([table.attrs["note"], *looks])
     pairs = zip(table["distinction"], table["source"], strict=True)
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")

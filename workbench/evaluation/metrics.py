@@ -30,7 +30,6 @@ from workbench.evaluation.model_predictions import (
     one_value,
     predictions_of,
 )
-from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import check_group_names, grouped, joined
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
@@ -184,8 +183,8 @@ def evaluate(
     table = typed(pd.DataFrame(rows, columns=columns))
     unshared = list_unshared(labels(models), models)
     warnings = [*list_training(counts), *unshared, *list_unpredictable(table, names)]
-    notes = [note(table, datasets, sampling), *count_looks("evaluate", lambda _: models)]
-    table.attrs |= {"note": " ".join(notes), "warnings": [*warnings, *list_answer_notes(models)]}
+    warnings += list_answer_notes(models)
+    table.attrs |= {"note": note(table, datasets, sampling), "warnings": warnings}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")

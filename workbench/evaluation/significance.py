@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from workbench.evaluation.paired import (
     hint_without_common_items,
     mcnemar_power,
 )
-from workbench.evaluation.plans import count_looks
 from workbench.evaluation.replicates import training_seeds
 from workbench.items.items import Items, check_items
 from workbench.render.numbers import fixed, p_value, percent, points
@@ -233,8 +232,7 @@ def significance(
     """
     check_items(items, "significance", optional=True)
     sides = single_model(a, "a", items, pool=True), single_model(b, "b", items, pool=True)
-    result = compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
-    return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
+    return compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
 
 
 def _describe_units(paired: AlignedPredictions) -> Iterator[str]:

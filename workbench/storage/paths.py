@@ -17,7 +17,7 @@ _AT_THE_TOP = {"notebooks", "tools", "requirements.lock", "models.lock"}
 
 
 def data_home() -> Path:
-    """Return the folder of a user's data: ``raw/``, ``runs/``, ``notes/``, ``plans/`` and others.
+    """Return the folder of a user's data: ``raw/``, ``runs/``, ``notes/`` and others.
 
     ``$WORKBENCH_HOME`` where it is set; else ``data/`` of the checkout that this package runs from; else the
     platform's folder for the data of a user's programs, such as ``~/.local/share/lambada-workbench`` on

@@ -159,7 +159,6 @@ function render({ model, el }) {
     return [chip(a), ` ${words[0]} `, chip(b), ` ${words[1]}`];
   });
   const note = h("span", { class: "wc-note", role: "status", hidden: true });
-  const planned = h("span", { class: "wc-planned", hidden: true });
   const clear = h("button", { class: "wb-button wc-clear", type: "button", disabled: true, onclick: () => { search.value = ""; c.change({ query: "", where: "", pair: null }); } }, "Clear");
   const keys = keysHelp();
   const copying = copier(el, "Copy this view", () => s.code, "Copy the line of Python that shows this view again");
@@ -168,7 +167,7 @@ function render({ model, el }) {
   const { node: alarm, complain } = errorBanner();
   const sections = { summary, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
   const root = h("div", { class: "wb-root wc-compare", role: "region", "aria-label": "Comparison of models", tabindex: -1, onkeydown: (e) => onKey(e) },
-    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, summary.node, planned, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
+    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, summary.node, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
       h("div", { class: "wc-top" }, sections.table.node, sections.matrix.node), sections.selected.node, sections.slices.node,
       h("div", { class: "wc-main" }, sections.items.node, sections.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
@@ -229,8 +228,6 @@ function render({ model, el }) {
       sections.matrix.build();
       sections.items.build();
       drawWarnings();
-      planned.hidden = !m.plans.length;
-      planned.textContent = planned.title = stripBidi(m.plans.join(" "));
       tell(m.note);
       draw();
     },

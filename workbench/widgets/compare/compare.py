@@ -156,9 +156,10 @@ class Compare(ListWidget):
             words = "; ".join(text for text, _ in listing.words())
             counts = f"{len(listing.rows):,} of {self.comparison.n:,} items"
             differences = self._baseline()
-        warnings = [*self.comparison.plans, *overview["warnings"]]
         summary = ": ".join(filter(None, [counts, words]))
-        return models_table(overview["models"], overview["measures"], summary, warnings, differences)
+        return models_table(
+            overview["models"], overview["measures"], summary, overview["warnings"], differences
+        )
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
         made, listing, models = self.comparison, self._listing, range(self.comparison.m)
@@ -269,7 +270,7 @@ class Compare(ListWidget):
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
             "measures": view.measure_heads(self.comparison), "pairs": self._cells,
             "models": self._models or self._points,
-            "note": self._progress, "asks": self._asked is not None, "plans": list(self.comparison.plans),
+            "note": self._progress, "asks": self._asked is not None,
         }  # fmt: skip
 
     @property

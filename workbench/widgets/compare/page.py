@@ -92,7 +92,7 @@ def comparison_page(
     return render(
         "compare/page.html",
         summary=_summary(comparison),
-        warnings=[*comparison.plans, *comparison.warnings],
+        warnings=comparison.warnings,
         measures=[column_label(each.name).label.lower() for each in comparison.measures],
         models=_models(comparison, table),
         intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
