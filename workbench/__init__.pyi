@@ -7,7 +7,6 @@ from .analysis.annotations import annotate as annotate
 from .analysis.contrast import contrast as contrast
 from .analysis.statistics import statistics as statistics
 from .analysis.substitution import rename as rename
-from .analysis.substitution import swap_mentions as swap_mentions
 from .charts.saving import save as save
 from .charts.targets import figure_2 as figure_2
 from .datasets import available as available
@@ -18,11 +17,9 @@ from .datasets.experiment_data import experiment_data as experiment_data
 from .datasets.fetch import fetch as fetch
 from .environment_report import show_versions as show_versions
 from .evaluation.contamination import contamination as contamination
-from .evaluation.hardest import hardest as hardest
 from .evaluation.interchange.export import export_results as export_results
 from .evaluation.interchange.import_results import import_results as import_results
 from .evaluation.leaderboard import leaderboard as leaderboard
-from .evaluation.memorization import memorization as memorization
 from .evaluation.metrics import evaluate as evaluate
 from .evaluation.paper import table as table
 from .evaluation.replicates import replicates as replicates

@@ -14,7 +14,6 @@ from refused import refused
 import workbench as wb
 from workbench.analysis import substitution
 from workbench.analysis.names import FAMILIES, Name, families, name_spans, names, passage_names
-from workbench.analysis.proportions import wilson
 from workbench.analysis.substitution import NamePool, in_case_of
 from workbench.items.changes import with_replacements
 from workbench.items.items import Items
@@ -40,18 +39,18 @@ def tagged(items, *proper):
     return pd.DataFrame({"item_id": items.frame["item_id"], "names": pd.Series(spans, dtype=object)})
 
 
-def substituted(function, items, annotations, *, pool=POOL, **options):
-    """Call `rename` or `swap_mentions` where the items have the names of a pool too."""
+def renamed_by(items, annotations, *, pool=POOL, **options):
+    """Call `rename` where the items have the names of a pool too."""
 
     def with_pool(*arguments):
         return [*names(*arguments), *pool]
 
     with mock.patch.object(substitution, "names", with_pool):
-        return function(items, annotations, **options)
+        return wb.rename(items, annotations, **options)
 
 
 def renamed(items, *proper, **options):
-    return substituted(wb.rename, items, tagged(items, *proper), **options)
+    return renamed_by(items, tagged(items, *proper), **options)
 
 
 def test_all_forms_of_a_name_become_the_same_forms_of_one_other():
@@ -81,7 +80,7 @@ def test_possessives_plurals_and_joined_words_of_running_text_follow():
     assert changed.text == f"The {surname}s met {new}'s dog, {new.lower()}and Mr. {surname}, near {new}."
     [item] = clozes("Sheila's hat , {Sheila}")  # one token
     spans = pd.DataFrame({"item_id": [item.item_id], "names": [[(0, 8), item.answer_span]]})
-    [changed] = substituted(wb.rename, Items.from_records([item]), spans)
+    [changed] = renamed_by(Items.from_records([item]), spans)
     assert changed.text == f"{changed.answer}'s hat , {changed.answer}" != item.text
 
 
@@ -103,7 +102,7 @@ def test_a_name_that_is_another_word_of_the_passage_stays():
     for item, answer in zip(items, ("Mark", "Sheila", "Nile"), strict=True):
         spans = [[m.span() for m in re.finditer("Mark|Will|Sheila|Nile", item.text)]]
         table = pd.DataFrame({"item_id": [item.item_id], "names": spans})
-        [changed] = substituted(wb.rename, Items.from_records([item]), table)
+        [changed] = renamed_by(Items.from_records([item]), table)
         assert {"Mark", "Will", "Nile"}.isdisjoint(changed.meta["renamed"])
         assert (changed.answer == answer) == (answer != "Sheila")
     [changed] = renamed(clozes("Mark met Sheila , {Mark}"), "mark", "sheila")
@@ -188,9 +187,9 @@ def test_renaming_is_one_to_one_and_the_inverse_gives_the_text_back(item, seed):
         assert new == in_case_of(old, new.lower())
 
 
-def check_inverse(item, changed, field="renamed"):
+def check_inverse(item, changed):
     """Check by a plain loop that only names differ, and that each span begins and ends at the same word."""
-    forms = changed.meta[field]
+    forms = changed.meta["renamed"]
     back = {new: old for old, new in forms.items()}
     assert len(back) == len(forms)
     text, occurrence = "", 0
@@ -305,78 +304,3 @@ def test_an_occurrence_is_a_whole_word_of_the_passage(sample):
             for occurrence in occurrences:
                 assert item.text[occurrence.start : occurrence.end].lower() == name
                 assert not item.text[occurrence.start - 1 : occurrence.start].isalpha()
-
-
-def tags_of(items, pos):
-    """Return annotations without names in which each target has the tag of its answer."""
-    table = tagged(items, *(row.name for row in POOL), "sheila")
-    return table.assign(target_pos=[pos.get(item.answer, "NOUN") for item in items])
-
-
-SWAPPED = (
-    "the dog barked . DOG ! nobody fed the dog 's {dog}",
-    "a cat sat . a {cat}",
-    "dogs ran . the dog saw {dog}",  # another form of it
-    "the hen saw the {fox} .",  # no mention
-    "an ant sat , the {ant}",  # no other answer begins so
-    "the trees fell on {trees}",
-    "he ran and {ran}",
-    "Sheila saw {Sheila}",
-    "the hens saw two cats , {hens}",
-)
-
-
-def test_mentions_are_swapped_for_an_answer_of_the_class():
-    items = clozes(*SWAPPED)
-    table = tags_of(items, {"ran": "VERB", "Sheila": "PROPN"})
-    swapped = {item.item_id: item for item in substituted(wb.swap_mentions, items, table)}
-    assert set(swapped) == {f"x/dev/{k}" for k in (0, 1, 5, 7, 8)}
-    new = swapped["x/dev/0"].answer
-    assert new in {"cat", "fox"}
-    assert swapped["x/dev/0"].text == f"the {new} barked . {new.upper()} ! nobody fed the {new} 's {new}"
-    assert swapped["x/dev/0"].meta["mentions_swapped"] == {"dog": new, "DOG": new.upper()}
-    assert swapped["x/dev/1"].answer in {"dog", "fox"}
-    assert swapped["x/dev/5"].answer == "hens"  # the one in -s
-    assert swapped["x/dev/7"].answer in {"Martha", "Olga", "Bettina"}
-    assert swapped["x/dev/8"].answer == "trees"
-    assert all(item.variant == "plain (mentions swapped)" for item in swapped.values())
-    assert all(item.meta["original_answer"] == items[key].answer for key, item in swapped.items())
-
-
-def test_a_swapped_answer_is_not_in_the_passage_and_the_rest_stays(sample):
-    items, annotations = sample
-    swapped = wb.swap_mentions(items, annotations=annotations)
-    assert len(swapped) > 5
-    for item in swapped:
-        before = items[item.item_id]
-        check_inverse(before, Items.from_records([item])[0], "mentions_swapped")
-        words = set(re.findall(r"\w+", before.text.lower()))
-        assert words.isdisjoint(word.lower() for word in item.meta["mentions_swapped"].values())
-        mention = re.search(rf"\b{re.escape(item.answer)}\b", item.text, re.IGNORECASE)
-        assert mention.start() < item.answer_span[0]
-    assert wb.swap_mentions(items, annotations=annotations).frame.equals(swapped.frame)
-    refused(wb.swap_mentions, items, annotations.drop(columns="target_pos"))
-
-
-def test_predictions_follow_stay_or_are_others():
-    items = clozes(*(f"Sheila saw {word} , {{Sheila}}" for word in ("it", "me", "us", "him")))
-    changed = renamed(items, "sheila")
-    new = changed.frame["answer"].tolist()
-    run = wb.models.MaximumFrequency("context").predict(changed)
-    run = judged(run, [True, True, False, False]).assign(prediction=[new[0].lower(), new[1], "SHEILA", None])
-    before = judged(wb.models.MaximumFrequency("context").predict(items), [True, False, True, True])
-    [row] = wb.memorization(run, changed).to_dict("records")
-    assert (row["n"], row["substitute"], row["original"], row["other"]) == (4, 0.5, 0.25, 0.25)
-    assert row["memorization_ratio"] == pytest.approx(1 / 3)
-    low, high = wilson(1, 3)
-    assert (row["memorization_ratio_low"], row["memorization_ratio_high"]) == (low[0], high[0])
-    [row] = wb.memorization([run], changed, originals=[before]).to_dict("records")
-    assert [row[name] for name in ("n", "substitute", "original", "other")] == [3, 1 / 3, 1 / 3, 1 / 3]
-    [row] = wb.memorization(run, changed, originals=judged(before, [False] * 4)).to_dict("records")
-    assert row["n"] == 0
-    assert np.isnan([row["substitute"], row["memorization_ratio"], row["other_low"]]).all()
-    assert "Predictions where the answer was replaced" in wb.memorization(run, changed).to_html()
-    refused(wb.memorization, run, items)
-    [row] = wb.memorization(run.assign(item_id=list("abcd")), changed).to_dict("records")
-    assert row["n"] == 0
-    refused(wb.memorization, run, changed, originals=[before, before.assign(model="b")])

@@ -16,7 +16,6 @@ import workbench as wb
 from workbench import charts
 from workbench.construction.manifest import Manifest, Step
 from workbench.evaluation.contamination import Contamination
-from workbench.evaluation.hardest import hardest
 from workbench.evaluation.interchange.import_results import Imported
 from workbench.evaluation.paper import table
 from workbench.evaluation.significance import significance
@@ -170,14 +169,8 @@ def _imported(text):
     )
 
 
-def _hardest(text):
-    items = items_of(text)
-    return hardest(predictions_of(text, items), items)
-
-
 PAGES = {case.view: case.hostile for case in CASES.values()} | {
     "Contamination": _contamination,
-    "Hardest": _hardest,
     "Imported": _imported,
     "Item": lambda text: items_of(text)[0],
     "Items": items_of,

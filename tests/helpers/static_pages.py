@@ -38,7 +38,6 @@ PAGES = {
     "evaluate": lambda: wb.evaluate(RUNS, resamples=20).to_html(),
     "leaderboard": lambda: wb.leaderboard(RUNS, resamples=20).to_html(),
     "significance": lambda: wb.significance(RUNS[0], RUNS[1], resamples=20).to_html(),
-    "hardest": lambda: wb.hardest(RUNS)._repr_html_(),
     "contamination": lambda: wb.contamination(ITEMS, "sample")._repr_html_(),
     "items": ITEMS._repr_html_,
     "statistics": lambda: wb.statistics(ITEMS, annotated(ITEMS))._repr_html_(),

@@ -2,7 +2,7 @@ import pytest
 
 from workbench.analysis import annotations, contrast, statistics
 from workbench.construction import manifest, novel_checks, shelf
-from workbench.evaluation import leaderboard, memorization, metrics
+from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import COLUMNS
 from workbench.people import reports, simulation
 from workbench.predictions import schema, store
@@ -36,7 +36,6 @@ SHOWN = {
     "surprisal": surprisal.COLUMNS,
     "influence": influence.COLUMNS,
     "protocols": (*protocols.WATERFALL, *protocols.FACTORS),
-    "memorization": (*memorization.OUTCOMES, "memorization_ratio"),
     "context curve": context_accuracy.COLUMNS,
 }
 

@@ -312,7 +312,6 @@ TAKERS = {
     "guess": lambda items, runs: wb.guess(items, subject="Ada", runs=runs).close(),
     "evaluate": lambda _, runs: wb.evaluate(runs, resamples=10),
     "leaderboard": lambda _, runs: wb.leaderboard(runs, resamples=10),
-    "hardest": lambda _, runs: wb.hardest(runs),
     "table": lambda _, runs: wb.table("lambada", runs, resamples=10),
     "export_results": lambda _, runs: wb.export_results(runs, "results.csv"),
     "charts.accuracy": lambda _, runs: wb.charts.accuracy(runs, by="split"),

@@ -138,12 +138,10 @@ def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span
     return [[(int(start), int(end)) for start, end in spans] for spans in rows["names"]]
 
 
-def name_occurrences(
-    item: Item, spans: Sequence[Span], passage: Tokens | None = None
-) -> Iterator[Occurrence]:
+def name_occurrences(item: Item, spans: Sequence[Span], passage: Tokens) -> Iterator[Occurrence]:
     """Yield the words of a passage in order, with their tokens; `spans` are of proper nouns."""
     proper = set(spans)
-    for index, (start, end) in enumerate((passage or tokens(item)).spans):
+    for index, (start, end) in enumerate(passage.spans):
         for match in _WORD.finditer(item.text, start, end):
             name = POSSESSIVE.sub("", fold_case(match[0]))
             first = match.start()

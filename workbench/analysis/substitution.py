@@ -1,34 +1,29 @@
-"""Items with substituted names or answers, to distinguish reading from memorization."""
+"""Items with other names, to distinguish reading from memorization."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.annotations import annotate
-from workbench.analysis.lemmas import POSSESSIVE, Reading, default, fold_case
-from workbench.analysis.mentions import mentions
+from workbench.analysis.lemmas import default
 from workbench.analysis.names import (
     Name,
     Occurrence,
     families,
     is_listed,
     letter_words,
-    name_occurrences,
     name_spans,
     names,
     passage_names,
     relatives,
 )
-from workbench.items.ablation import SUBSTITUTIONS, check_whole
+from workbench.items.ablation import RENAMED, check_whole
 from workbench.items.changes import with_replacements
-from workbench.items.items import Item, Items, Span, check_items, in_item_order
+from workbench.items.items import Item, Items, Span, check_items
 from workbench.items.schema import content_digest
 
 NEAREST = 20
@@ -83,101 +78,11 @@ def rename(items: Items, annotations: pd.DataFrame | None = None, *, seed: int =
     ('plain (renamed)', True)
     """
     check_items(items, "rename")
-    _, spans_of, pool = _replacement_names(items, annotations)
+    check_whole(items)
+    spans_of = name_spans(items, annotations)
+    pool = NamePool(names(items, spans_of))
     records = [_renamed(item, spans, pool, seed) for item, spans in zip(items, spans_of, strict=True)]
     return Items.from_records(records, attrs=items.attrs, problems=items.problems)
-
-
-def swap_mentions(items: Items, annotations: pd.DataFrame | None = None, *, seed: int = 0) -> Items:
-    """Return items with the answer and its mentions replaced by a word of the same class and frequency.
-
-    A prediction that follows the mention is the new word; one that does not is the old word, or another one:
-    :func:`workbench.memorization` counts them. Nothing else in the passage changes.
-
-    Parameters
-    ----------
-    items : Items (n,)
-        Whole items in English. Their answers are the words to choose from, so swap the mentions of a whole
-        data set before a sample of it is drawn.
-    annotations : DataFrame, optional
-        Of :func:`workbench.annotate`, which is called by default.
-    seed : int, default 0
-        Decides which of the `NEAREST` words in frequency is taken, for each item by itself.
-
-    Returns
-    -------
-    Items (m,)
-        The items whose answer is one word that stands in the passage before the blank, in one form, and has a
-        word to be replaced by. Ids stay; the variant ends in ``(mentions swapped)``; ``meta`` has
-        ``mentions_swapped`` (old and new form of each word) and ``original_answer``. Candidates follow.
-
-    Raises
-    ------
-    DataError
-        If items are ablated or renamed already, in another language than English, or an argument is not
-        valid.
-
-    Notes
-    -----
-    A name becomes a name of the same kind and gender, as in :func:`rename`. Another word becomes the answer
-    of another item with the same tag, the same ending (-s, -ed, -ing, -ly, -er, -est) and the same kind of
-    first letter (vowel or not, for *a* and *an*), near in the number of passages that have it. The passage
-    contains no form of it.
-
-    Examples
-    --------
-    >>> swapped = wb.swap_mentions(items, annotations=annotations)
-    >>> all(item.answer in item.text[: item.answer_span[0]] for item in swapped)
-    True
-    """
-    check_items(items, "swap_mentions")
-    annotations, spans_of, pool = _replacement_names(items, annotations)
-    tags = in_item_order(annotations, items.frame["item_id"], columns=["target_pos"])
-    pools = pool, AnswerPool(items, tags["target_pos"])
-    swapped = (
-        _swapped(item, spans, tag, pools, seed)
-        for item, spans, tag in zip(items, spans_of, tags["target_pos"], strict=True)
-    )
-    return Items.from_records(filter(None, swapped), attrs=items.attrs, problems=items.problems)
-
-
-def _replacement_names(
-    items: Items, annotations: pd.DataFrame | None
-) -> tuple[pd.DataFrame, list[list[Span]], NamePool]:
-    """Return the annotations, the spans of proper nouns of each item, and the names to replace with."""
-    check_whole(items)
-    if annotations is None:
-        annotations = annotate(items)
-    spans_of = name_spans(items, annotations)
-    return annotations, spans_of, NamePool(names(items, spans_of))
-
-
-class AnswerPool:
-    """Answers of items (n,) that are not names by their UPOS tags (n,), with their frequency.
-
-    They are grouped by tag, ending and type of first letter.
-    """
-
-    def __init__(self, items: Items, tags: pd.Series[Any]) -> None:
-        self.n_items = Counter(word for item in items for word in letter_words(item.text))
-        self._groups: dict[tuple[str, str, bool], list[str]] = {}
-        for answer, tag in zip(items.frame["answer"].tolist(), tags.tolist(), strict=True):
-            if isinstance(answer, str) and isinstance(tag, str) and answer.isalpha() and tag != "PROPN":
-                group = self._groups.setdefault(_pattern(answer, tag), [])
-                if (word := fold_case(answer)) not in group:
-                    group.append(word)
-
-    def drawn(self, answer: str, tag: str, rng: np.random.Generator) -> list[str]:
-        """Return the nearest words in frequency in random order, then the further ones, nearest first."""
-        group = self._groups.get(_pattern(answer, tag), [])
-        counts = [self.n_items[word] for word in group]
-        return [group[k] for k in _nearest_first(counts, self.n_items[fold_case(answer)], rng)]
-
-
-def _pattern(answer: str, tag: str) -> tuple[str, str, bool]:
-    word = fold_case(answer)
-    ending = next((each for each in _ENDINGS if word.endswith(each)), "")
-    return tag, ending, word[0] in "aeiou"
 
 
 def _nearest_first(counts: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
@@ -226,23 +131,18 @@ class NamePool:
 
 
 def replacements(
-    item: Item, spans: Sequence[Span], pool: NamePool, seed: int, only: str | None = None
+    item: Item, spans: Sequence[Span], pool: NamePool, seed: int
 ) -> tuple[dict[str, str], dict[str, list[Occurrence]]]:
-    """Return the new name of each name of a passage that has one, and all names with their occurrences.
-
-    `only` is the one name to replace, with the forms of it.
-    """
+    """Return the new name of each name of a passage that has one, and all names with their occurrences."""
     by_name = {
         name: group for name, group in passage_names(item, spans).items() if _has_plain_case(item, group)
     }
     taken = letter_words(" ".join([item.text, *(item.candidates or ())]))
     taken.update(*map(_related, sorted(taken)))
-    rng = _rng(item, seed)
+    rng = np.random.default_rng(int(content_digest(item.item_id, seed), 16))
     rows = {name: pool.names[name] for name in by_name}
     new: dict[str, str] = {}
     for group, roles, gender in groups_of_forms(rows):
-        if only is not None and only not in group:
-            continue
         if len(group) > 1:
             options = pool.drawn_forms(group, roles, gender, rng)
         else:
@@ -286,62 +186,25 @@ def in_case_of(form: str, word: str) -> str:
     return word.upper() if form.isupper() and len(form) > 1 else word.capitalize()
 
 
-def substituted(item: Item, changes: Sequence[tuple[Occurrence, str]], name: str, **meta: Any) -> Item:
-    """Return an item with occurrences of words replaced.
-
-    The variant ends in `name`. Candidates that are one of the forms follow, with a possessive ending or not.
-    """
+def _renamed(item: Item, spans: Sequence[Span], pool: NamePool, seed: int) -> Item:
+    """Return an item with other names; candidates follow, with a possessive ending or not."""
+    new, by_name = replacements(item, spans, pool, seed)
+    changes = [(each, word) for name, word in new.items() for each in by_name[name]]
     forms: dict[str, str] = {}
-    spans = []
+    new_words = []
     for occurrence, word in sorted(changes, key=lambda pair: pair[0].start):
         form = item.text[occurrence.start : occurrence.end]
         forms[form] = in_case_of(form, word)
-        spans.append(((occurrence.start, occurrence.end), forms[form]))
-    changed = with_replacements(item, spans)
+        new_words.append(((occurrence.start, occurrence.end), forms[form]))
+    changed = with_replacements(item, new_words)
     candidates = item.candidates
     if candidates is not None:
         candidates = tuple(_candidate(word, forms, item, changed) for word in candidates)
     about = {
-        **item.meta, name.replace(" ", "_"): forms, **meta,
+        **item.meta, "renamed": forms, "n_renamed": len(new),
         "answer_renamed": changed.answer != item.answer, "original_answer": item.answer,
     }  # fmt: skip
-    variant = f"{item.variant} ({name})"
-    return replace(changed, candidates=candidates, variant=variant, meta=about)
-
-
-def _renamed(item: Item, spans: Sequence[Span], pool: NamePool, seed: int) -> Item:
-    new, by_name = replacements(item, spans, pool, seed)
-    changes = [(each, word) for name, word in new.items() for each in by_name[name]]
-    return substituted(item, changes, SUBSTITUTIONS[0], n_renamed=len(new))
-
-
-def _swapped(
-    item: Item, spans: Sequence[Span], tag: Any, pools: tuple[NamePool, AnswerPool], seed: int
-) -> Item | None:
-    """Return an item with another answer; None without a mention in exactly the answer's form."""
-    if item.answer is None or not item.answer.isalpha() or not isinstance(tag, str):
-        return None
-    word, start = fold_case(item.answer), item.answer_span[0]
-    forms = {POSSESSIVE.sub("", fold_case(item.text[a:b])) for a, b in mentions(item)}
-    if forms != {word} or all(a >= start for a, _ in mentions(item)):
-        return None
-    new, by_name = replacements(item, spans, pools[0], seed, only=word)
-    if word not in by_name:
-        group = [each for each in name_occurrences(item, spans) if each.name == word]
-        readings = frozenset[Reading]().union(*map(default().readings, letter_words(item.text)))
-        options = pools[1].drawn(item.answer, tag, _rng(item, seed)) if tag != "PROPN" else []
-        other = next((each for each in options if readings.isdisjoint(default().readings(each))), None)
-        if other is None or not _has_plain_case(item, group):
-            return None
-        new, by_name = {word: other}, {word: group}
-    if word not in new:
-        return None
-    changes = [(each, other) for name, other in new.items() for each in by_name[name]]
-    return substituted(item, changes, SUBSTITUTIONS[1])
-
-
-def _rng(item: Item, seed: int) -> np.random.Generator:
-    return np.random.default_rng(int(content_digest(item.item_id, seed), 16))
+    return replace(changed, candidates=candidates, variant=f"{item.variant} ({RENAMED})", meta=about)
 
 
 def _has_plain_case(item: Item, group: Sequence[Occurrence]) -> bool:

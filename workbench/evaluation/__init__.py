@@ -2,6 +2,6 @@
 
 `model_predictions` is the one way from runs to predictions. `metrics`, `significance`, `leaderboard` and
 `comparison` resample with `bootstrap`. `comparability` warns of invalid comparisons, `slices` cuts items,
-`hardest` orders them, `contamination` finds them in training texts. Results made elsewhere come and go by
-`interchange`; `paper` shows the papers' tables with ours beside. No model is asked here.
+`contamination` finds them in training texts. Results made elsewhere come and go by `interchange`; `paper`
+shows the papers' tables with ours beside. No model is asked here.
 """

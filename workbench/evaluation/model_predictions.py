@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.items.ablation import SUBSTITUTIONS, split_variant
+from workbench.items.ablation import RENAMED, split_variant
 from workbench.items.items import Items
 from workbench.predictions.run_table import LONG, RunTable, item_columns
 from workbench.predictions.schema import (
@@ -161,9 +161,9 @@ class ModelPredictions:
         """Return what is known of the candidates of the items in the rows, for `other_candidates`.
 
         That is the digest (see :func:`workbench.predictions.schema.candidate_digests`). Null where nothing is
-        known, or the items have other words on purpose.
+        known, or the items have other names on purpose.
         """
-        if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in self.values("variant", rows)):
+        if any(split_variant(str(name))[1] == RENAMED for name in self.values("variant", rows)):
             return pa.nulls(len(rows), pa.string())
         digests = self.table["candidates_digest"].take(pa.array(rows))
         return digests.cast(pa.string()).combine_chunks()

@@ -17,7 +17,7 @@ from workbench.analysis.proportions import mcnemar, paired_interval
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
 from workbench.evaluation.model_predictions import ModelPredictions, filled_column, labels, protocol_of
-from workbench.items.ablation import SUBSTITUTIONS, split_variant
+from workbench.items.ablation import RENAMED, split_variant
 from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError
 
@@ -267,8 +267,7 @@ class AlignedPredictions:
     Raises
     ------
     DataError
-        If two have different answers to one item, unless one of the items has other words in place of some
-        (:data:`workbench.items.ablation.SUBSTITUTIONS`).
+        If two have different answers to one item, unless one of the items is renamed.
     """
 
     def __init__(
@@ -303,8 +302,8 @@ class AlignedPredictions:
 
     def _known_answers(self, merged: pa.Array) -> list[str]:
         for label, (model, rows) in zip(self.labels, self._each(), strict=True):
-            if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in model.values("variant", rows)):
-                continue  # they are other words on purpose
+            if any(split_variant(str(name))[1] == RENAMED for name in model.values("variant", rows)):
+                continue  # they are other names on purpose
             answers = model.strings("answer", rows)
             differ = pc.fill_null(pc.not_equal(answers, merged), fill_value=False)
             for k in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():

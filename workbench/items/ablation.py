@@ -16,8 +16,8 @@ from workbench.storage.errors import DataError
 INPUTS = ("query only", "passage only")
 """What a model sees of ablated items; their variant ends in it: ``NE (query only)``."""
 
-SUBSTITUTIONS = ("renamed", "mentions swapped")
-"""How items with other words in place of their own are made; their variant ends in it."""
+RENAMED = "renamed"
+"""How the variant of items with other names ends; see :func:`workbench.rename`."""
 
 
 def query_only(items: Items, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
@@ -117,8 +117,8 @@ def passage_only(items: Items) -> Items:
 
 
 def split_variant(variant: str) -> tuple[str, str]:
-    """Return the variant of the unablated items, and the type in `INPUTS` or `SUBSTITUTIONS`; else empty."""
-    for name in (*INPUTS, *SUBSTITUTIONS):
+    """Return the variant of the unablated items, and the type in `INPUTS` or `RENAMED`; else empty."""
+    for name in (*INPUTS, RENAMED):
         if variant.endswith(end := f" ({name})"):
             return variant.removesuffix(end), name
     return variant, ""
@@ -130,7 +130,7 @@ def whole_variant(variants: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def check_whole(items: Items) -> None:
-    """Raise DataError if items are ablated or have substituted words."""
+    """Raise DataError if items are ablated or renamed."""
     for variant in items.frame["variant"].unique():
         if split_variant(variant)[1]:
             raise DataError(f"these items are ablated already: {variant!r}", remedy="pass the whole items")
