@@ -21,9 +21,9 @@ from .evaluation.interchange.export import export_results as export_results
 from .evaluation.interchange.import_results import import_results as import_results
 from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.metrics import evaluate as evaluate
+from .evaluation.metrics import signature as signature
 from .evaluation.paper import table as table
 from .evaluation.replicates import replicates as replicates
-from .evaluation.signature import signature as signature
 from .evaluation.significance import significance as significance
 from .items.ablation import passage_only as passage_only
 from .items.ablation import query_only as query_only
@@ -41,7 +41,6 @@ from .predictions.store import keep as keep
 from .predictions.store import predict as predict
 from .predictions.store import runs as runs
 from .probing.context_accuracy import context_accuracy as context_accuracy
-from .probing.influence import attention_correlation as attention_correlation
 from .probing.influence import influence as influence
 from .probing.protocols import ScoringProtocol as ScoringProtocol
 from .probing.protocols import protocols as protocols

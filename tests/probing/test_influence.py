@@ -322,24 +322,39 @@ def test_kendalls_tau(pairs):
     np.testing.assert_allclose(rank_correlation(values, others), plain_tau(values, others), atol=1e-9)
 
 
-def test_the_correlation_of_attention_and_influence():
-    parts, rng, looks, taus = made_parts(), np.random.default_rng(1), [], []
-    parts = pd.concat([parts, parts[:1].assign(item_id="one part")], ignore_index=True)
-    for item_id, rows in parts.groupby("item_id", sort=False):
-        spans = tuple((10 * k + half, 10 * k + half + 4) for k in range(len(rows)) for half in (0, 6))
-        weights = rng.dirichlet(np.ones(len(spans)), size=2)
-        looks.append(
-            Attention(item_id, "m", ("layer 1, head 1", "layer 1, head 2"), spans, weights, None, "")
-        )
-        # the second span of a part has two of its four characters in it
-        for_part = weights[1].reshape(-1, 2) @ [1, 0.5]
-        values = rows["influence"].tolist()
-        taus.append([plain_tau(values, for_part), plain_tau(values, -rows["distance"].to_numpy())])
-    frame = wb.attention_correlation(parts, looks, row="layer 1, head 2")
-    assert frame["variable"].tolist() == ["attention", "nearness"]
-    np.testing.assert_allclose(frame["correlation"], np.nanmean(taus, axis=0))
-    assert (frame["low"] < frame["correlation"]).all()
-    assert (frame["correlation"] < frame["high"]).all()
-    assert frame[["n", "n_missing"]].to_numpy().tolist() == [[12, 1]] * 2
-    refused(wb.attention_correlation, parts[:-1], looks)
-    refused(wb.attention_correlation, parts[-1:], looks[-1:])
+def test_the_correlation_of_attention_and_influence(items, sample_ngram, monkeypatch):
+    [short] = items_from_text("dogs ___", answers=["bark"])
+    items, model = Items.from_records([*items[:5], short]), sample_ngram.cached()
+    rng, heads = np.random.default_rng(1), ("layer 1, head 1", "layer 1, head 2")
+    windows = {item.item_id: tuple((k, k + 5) for k in range(0, len(item.text), 5)) for item in items}
+    weights = {item_id: rng.dirichlet(np.ones(len(spans)), size=2) for item_id, spans in windows.items()}
+
+    def attend(batch):
+        return [
+            Attention(item.item_id, "m", heads, windows[item.item_id], weights[item.item_id], None, "")
+            for item in batch
+        ]
+
+    monkeypatch.setattr(model, "attend", attend)
+    frame = wb.influence(model, items, by="word", attention="layer 1, head 2")
+    taus = []
+    for item_id, parts in frame.groupby("item_id", sort=False):
+        by_character = np.repeat(weights[item_id][1] / 5, 5)
+        spans = zip(parts["start"], parts["end"], strict=True)
+        expected = [by_character[start:end].sum() for start, end in spans]
+        np.testing.assert_allclose(parts["attention"], expected)
+        values = parts["influence"].tolist()
+        taus.append([plain_tau(values, expected), plain_tau(values, -parts["distance"].to_numpy())])
+    correlations = pd.DataFrame(frame.attrs["attention_correlation"])
+    assert correlations.columns.tolist() == ["attention", "nearness"]
+    np.testing.assert_allclose(correlations.loc["correlation"], np.nanmean(taus, axis=0))
+    assert (correlations.loc["low"] < correlations.loc["correlation"]).all()
+    assert (correlations.loc["correlation"] < correlations.loc["high"]).all()
+    assert correlations.loc[["n", "n_missing"]].to_numpy().tolist() == [[5, 5], [1, 1]]
+    both = wb.influence(model, items[:1], by="word", attention=True)["attention"]
+    by_head = [wb.influence(model, items[:1], by="word", attention=head)["attention"] for head in heads]
+    np.testing.assert_allclose(both, np.mean(by_head, axis=0))
+    alone = wb.influence(model, items[5:], by="word", attention=True)
+    assert alone.attrs["attention_correlation"] == {}
+    refused(wb.influence, model, items, attention="layer 3")
+    refused(wb.influence, sample_ngram, items, attention=True)

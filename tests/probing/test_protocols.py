@@ -10,7 +10,7 @@ from refused import refused
 
 import workbench as wb
 from workbench.evaluation.significance import significance
-from workbench.items.items import Items, items_from_text
+from workbench.items.items import Items
 from workbench.models import RandomWord
 from workbench.models.pretrained.prompts import Prompt
 from workbench.models.pretrained.scoring import CausalScorer
@@ -291,47 +291,6 @@ def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
         frame = result.runs[protocol].predictions
         assert frame["correct"].tolist() == [right for right, _ in expected]
         np.testing.assert_allclose(frame["log_prob"], [value for _, value in expected], atol=1e-3)
-
-
-@pytest.mark.usefixtures("no_data")
-def test_the_code_of_a_signature_repeats_the_number(folders):
-    items = wb.load("sample")[2:5]
-    prompt = Prompt("Text: {text}", beginning="newline")
-    for options in ({"correct": "last-token", "text": "detokenised"}, {"prompt": prompt}):
-        run = wb.predict(items, causal(folders("bytes"), **options))
-        printed = wb.signature(run.run, resamples=50, seed=3)
-        assert printed.predicts
-        names = {}
-        exec(printed.code, names)  # noqa: S102 - what is printed has to run
-        expected = wb.evaluate(run, resamples=50, seed=3)
-        assert printed.signature == names["table"]["signature"].iloc[0] == expected["signature"].iloc[0]
-        for column in ("n", "accuracy", "perplexity"):
-            value = expected[column].iloc[0]
-            assert names["table"][column].iloc[0] == pytest.approx(value, rel=1e-4)
-        assert names["predictions"]["item_id"].tolist() == items.frame["item_id"].tolist()
-        assert str(printed).startswith(printed.signature)
-
-
-@pytest.mark.usefixtures("no_data")
-def test_where_a_model_cannot_be_asked_again_its_predictions_are_measured_again(folders):
-    items = wb.load("sample")[:3]
-    words = items.frame["answer"].tolist()
-    shots = Prompt(examples=wb.load("sample")[5:9], shots=1)
-    own = items_from_text(["he saw the cat", "a dog ran"])
-    for run, reason in (
-        (wb.predict(items, RandomWord("passage")), "not a pretrained one"),
-        (wb.predict(items, causal(folders("bytes"), vocabulary=words)), "the words of the vocabulary"),
-        (wb.predict(items, causal(folders("bytes"), prompt=shots)), "the examples of the prompt"),
-        (wb.predict(own, causal(folders("bytes"))), "not one variant of a data set"),
-    ):
-        printed = wb.signature(run, resamples=50)
-        assert reason in printed.reason
-        assert not printed.predicts
-        names = {}
-        exec(printed.code, names)  # noqa: S102 - what is printed has to run
-        assert names["table"]["accuracy"].iloc[0] == run.info["accuracy"]
-        assert reason in str(printed)
-    refused(wb.signature, run.predictions)
 
 
 def test_the_bars_of_a_waterfall_go_from_accuracy_to_accuracy(evaluated):

@@ -20,8 +20,8 @@ If the workbench helps your work, please cite it, and the data sets that you use
 
 {references}
 
-A result is repeated by its signature and code: `wb.signature(run)` prints both. The repository's file
-`CITATION.cff` has the same in a form that reference managers read.
+Cite a result with its signature, `wb.signature(run)`, which says what was measured and how. The repository's
+file `CITATION.cff` has the references in a form that reference managers read.
 """
 
 

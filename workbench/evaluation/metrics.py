@@ -192,6 +192,37 @@ def evaluate(
     return Table(table, TableLayout("Accuracy, perplexity and median rank", layout, signature="signature"))
 
 
+def signature(run: Any, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> str:
+    """Return the signature of a run's measures: what was measured, and how.
+
+    Two numbers are comparable where their signatures agree in all but the model.
+
+    Parameters
+    ----------
+    run : Run, DataFrame or str
+        A run, a frame of predictions, or the name of a stored run.
+    level, resamples, seed : float, int, int
+        Confidence level of the intervals, and number and seed of the bootstrap replicates.
+
+    Returns
+    -------
+    str
+        Column ``signature`` of :func:`workbench.evaluate`; one line per language where there are several.
+
+    Raises
+    ------
+    DataError
+        If there is no such run.
+
+    Examples
+    --------
+    >>> wb.signature(runs[1]).partition("|")[0]
+    'sample/test/plain'
+    """
+    table = evaluate(run, level=level, resamples=resamples, seed=seed)
+    return "\n".join(table["signature"].dropna())
+
+
 def _has_several_languages(model: ModelPredictions) -> bool:
     return len(languages_of(pc.unique(model.table["variant"]).to_pylist())) > 1
 

@@ -1,6 +1,6 @@
 """Influence of the parts of a passage on the answer: each omitted or masked in turn.
 
-And what such influences are summed up by: their mean by distance, and their correlation with attention.
+Influences are summarised by their mean by distance, and by their correlation with attention.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ How = Literal["omitted", "masked"]
 
 COLUMNS = (
     "item_id", "part", "start", "end", "text", "distance", "influence", "against", "contrast", "rank",
-    "rank_change",
+    "rank_change", "attention",
 )  # fmt: skip
 VALUES = ("influence", "contrast", "rank_change")
 """The columns that say how much a part changes."""
@@ -47,6 +47,7 @@ def influence(
     *,
     mask: str | None = None,
     ranks: bool = False,
+    attention: bool | str = False,
 ) -> pd.DataFrame:
     """Return the change in the answer's log-probability due to each part of a passage before its blank.
 
@@ -77,6 +78,9 @@ def influence(
     ranks : bool, default False
         Whether the ranks of the answer are compared, too, by ``model.ranking_words``. Ranks cost more than
         log-probabilities, as all words are compared.
+    attention : bool or str, default False
+        Whether the attention to each part is returned, too, by ``model.attend``: of all hops, layers and
+        heads together, or of the one that is named, such as ``"layer 2"``.
 
     Returns
     -------
@@ -89,11 +93,18 @@ def influence(
         that: above 0 where the part speaks for the answer. Null where there is no rank, the answer is none of
         the words that the model ranks, or a rank is only a lower bound (`budget` of a causal model).
 
+        With `attention`, the weight of the part (column ``attention``), and its correlation with the
+        influence in ``.attrs["attention_correlation"]``: of each item, Kendall's tau-b over its parts is
+        computed (Jain and Wallace 2019, section 4.1). ``correlation`` is the mean over the ``n`` items that
+        have a tau, ``low`` and ``high`` its 95 % bootstrap interval over items; the ``n_missing`` others have
+        one part, or equal values for all. Beside ``attention`` stands ``nearness``, the tau of influence and
+        nearness to the answer: attention without more information than that has no greater tau.
+
     Raises
     ------
     DataError
         If the model has no log-probabilities (a masked language model has pseudo-log-likelihoods), or no
-        ranks where they are wanted, an item has no answer, or an argument is not valid.
+        ranks or attention where they are wanted, an item has no answer, or an argument is not valid.
 
     Notes
     -----
@@ -107,6 +118,10 @@ def influence(
     with. A passage of five sentences then costs 2.9 readings of it (64 passages of the sample, padding
     counted), with `against` as many; one form at a time it would cost 3.9. By word, 68 words before the
     blank cost 33 readings. Other models read each form anew.
+
+    References
+    ----------
+    Jain and Wallace 2019, "Attention is not Explanation".
 
     Examples
     --------
@@ -128,11 +143,15 @@ def influence(
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(items), _ITEMS):
         batch = slice(start, start + _ITEMS)
-        rows += _rows(model, items[batch], by, others[batch], word, ranks=ranks)
-    types: Any = {"influence": float, "contrast": float, "rank": "Int64", "rank_change": "Int64"}
+        rows += _rows(model, items[batch], by, others[batch], word, ranks=ranks, attention=attention)
+    types: Any = dict.fromkeys(("influence", "contrast", "attention"), float)
+    types |= dict.fromkeys(("rank", "rank_change"), "Int64")
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype(types)
     unused = ["against", "contrast"] * (against is None) + ["rank", "rank_change"] * (not ranks)
-    return frame.drop(columns=unused)
+    frame = frame.drop(columns=unused + ["attention"] * (not attention))
+    if attention:
+        frame.attrs["attention_correlation"] = _correlations(frame)
+    return frame
 
 
 def parts_of(item: Item, by: Part) -> list[Span]:
@@ -144,10 +163,22 @@ def parts_of(item: Item, by: Part) -> list[Span]:
 
 
 def _rows(
-    model: Predictor, items: Items, by: Part, others: list[str | None], mask: str | None, *, ranks: bool
+    model: Predictor,
+    items: Items,
+    by: Part,
+    others: list[str | None],
+    mask: str | None,
+    *,
+    ranks: bool,
+    attention: bool | str,
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a batch of items, whose changed forms are scored in one call."""
     spans_of = [parts_of(item, by) for item in items]
+    weights_of: list[Floats] = [np.full(len(spans), np.nan) for spans in spans_of]
+    if attention:
+        row = "" if attention is True else attention
+        pairs = zip(model.attend(items), spans_of, strict=True)
+        weights_of = [attention_to_parts(each, spans, row) for each, spans in pairs]
     forms = [
         [item, *(without(item, x) if mask is None else masked(item, x, mask) for x in reversed(spans))]
         for item, spans in zip(items, spans_of, strict=True)
@@ -161,7 +192,7 @@ def _rows(
     values = iter(model.log_prob(numbered(asked)).tolist())
     ranked = iter(_ranks(model, [form for row in forms for form in row]) if ranks else ())
     rows: list[tuple[Any, ...]] = []
-    for item, spans, other, n in zip(items, spans_of, others, n_words, strict=True):
+    for item, spans, weights, other, n in zip(items, spans_of, weights_of, others, n_words, strict=True):
         log_probs = np.array([[next(values) for _ in range(n)] for _ in range(len(spans) + 1)])
         with np.errstate(invalid="ignore"):  # of two that are impossible
             change = (log_probs[:1] - log_probs[1:])[::-1]
@@ -172,7 +203,8 @@ def _rows(
         for number, (start, end) in enumerate(spans):
             distance = 1 + int((starts >= end).sum())
             about = (item.item_id, number, start, end, item.text[start:end], distance)
-            rows.append((*about, change[number, 0], other, contrast[number], rank[0], rank_change[number]))
+            ranking = (rank[0], rank_change[number])
+            rows.append((*about, change[number, 0], other, contrast[number], *ranking, weights[number]))
     return rows
 
 
@@ -297,10 +329,10 @@ def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
     return {str(name): frame for name, frame in frames.items()}
 
 
-def attention_to_parts(attention: Attention, parts: pd.DataFrame, row: str = "") -> Floats:
+def attention_to_parts(attention: Attention, parts: Sequence[Span], row: str = "") -> Floats:
     """Return the attention to each part of one item, (parts,): its spans' weights by their overlap."""
     spans = np.array(attention.spans, dtype=float).reshape(-1, 2)
-    start, end = (parts[name].to_numpy(dtype=float)[:, None] for name in ("start", "end"))
+    start, end = np.array(parts, dtype=float).reshape(-1, 2).T[:, :, None]
     overlap = np.minimum(end, spans[:, 1]) - np.maximum(start, spans[:, 0])
     shares = overlap.clip(0) / np.maximum(spans[:, 1] - spans[:, 0], 1)
     return np.asarray(shares @ attention.row_weights(row), dtype=float)
@@ -317,77 +349,22 @@ def rank_correlation(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
     return float(kendalltau(*pairs).statistic)
 
 
-def attention_correlation(
-    parts: pd.DataFrame,
-    attention: Sequence[Attention],
-    *,
-    row: str = "",
-    value: str = "influence",
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Return the rank correlation of attention and influence over the parts of a passage.
+def _correlations(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Return the rank correlation of influence with attention, and with nearness to the answer.
 
-    Of each item, Kendall's tau-b over its parts is computed, as Jain and Wallace (2019, section 4.1) do for
-    words that are left out; the mean over the items is returned. Beside it stands the tau of influence and
-    nearness to the answer: attention without more information than that has no greater tau.
-
-    Parameters
-    ----------
-    parts : DataFrame
-        What :func:`influence` returned.
-    attention : sequence of Attention
-        ``model.attend(items)``, of the same items.
-    row : str, optional
-        Hop, layer or head, as for :meth:`workbench.models.item_words.Attention.of`; all together by default.
-    value : {"influence", "contrast", "rank_change"}
-    level, resamples, seed
-        Confidence level, bootstrap replicates over items, and their seed.
-
-    Returns
-    -------
-    DataFrame
-        Two rows, ``variable`` "attention" and "nearness": ``correlation``, ``low`` and ``high``; ``n``, the
-        items counted; ``n_missing``, those without a tau, as they have one part, or equal values for all.
-
-    Raises
-    ------
-    DataError
-        If an item of the attention has no parts, or no item has a tau.
-
-    References
-    ----------
-    Jain and Wallace 2019, "Attention is not Explanation".
-
-    Examples
-    --------
-    >>> from workbench.models import MemoryNetwork
-    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000)
-    >>> parts = wb.influence(model, items[:4], by="word")
-    >>> wb.attention_correlation(parts, model.attend(items[:4]))["variable"].tolist()
-    ['attention', 'nearness']
+    Each is the mean over items of Kendall's tau-b over the parts, with its bootstrap interval over items.
     """
-    how = BootstrapSettings(level, resamples, seed).checked()
-    [frame] = by_name(parts, value).values()
-    groups = dict(list(frame.groupby("item_id", sort=False)))
-    if unknown := sorted({each.item_id for each in attention} - set(groups)):
-        raise DataError(
-            f"expected influences of the items of the attention, got none of {unknown[0]!r:.60}",
-            remedy="pass influences of the same items",
-        )
-    taus = []
-    for each in attention:
-        of_item = groups[each.item_id]
-        values = of_item[value].to_numpy(dtype=float, na_value=np.nan)
-        weights = attention_to_parts(each, of_item, row)
-        taus.append([rank_correlation(values, x) for x in (weights, -of_item["distance"])])
-    rows: list[tuple[Any, ...]] = []
-    for variable, values in zip(("attention", "nearness"), np.array(taus).reshape(-1, 2).T, strict=True):
-        counted = values[~np.isnan(values)]
-        if not len(counted):
-            raise DataError(f"no item has a correlation of {value} and {variable}",
-                            remedy="pass items of two parts or more")  # fmt: skip
-        mean, low, high, n = _mean_by_item(counted, pd.Series(range(len(counted))), how)
-        rows.append((variable, mean, low, high, n, len(values) - n))
-    return pd.DataFrame(rows, columns=["variable", "correlation", "low", "high", "n", "n_missing"])
+    items = [rows for _, rows in frame.groupby("item_id", sort=False)]
+    taus = {
+        "attention": [rank_correlation(rows["influence"], rows["attention"]) for rows in items],
+        "nearness": [rank_correlation(rows["influence"], -rows["distance"]) for rows in items],
+    }
+    correlations = {}
+    for variable, values in taus.items():
+        counted = np.array([tau for tau in values if not np.isnan(tau)])
+        if len(counted):
+            ids = pd.Series(range(len(counted)))
+            mean, low, high, n = _mean_by_item(counted, ids, BootstrapSettings())
+            about = {"correlation": mean, "low": low, "high": high, "n": n, "n_missing": len(values) - n}
+            correlations[variable] = about
+    return correlations

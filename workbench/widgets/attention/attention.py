@@ -283,8 +283,8 @@ class AttentionView(Widget):
         spans = shading.spans.get(item.item_id) if shading else None
         if not spans:
             return None
-        edges = pd.DataFrame([each.span for each in spans], columns=["start", "end"])
-        tau = rank_correlation(attention_to_parts(attention, edges, row), [each.value for each in spans])
+        weights = attention_to_parts(attention, [each.span for each in spans], row)
+        tau = rank_correlation(weights, [each.value for each in spans])
         text = fixed(tau, 2, sign=True)
         return shaded_passage(item, {"m": mentions(item)}, shading) | {"tau": text, "n": len(spans)}
 
@@ -452,7 +452,7 @@ def attention(
     influence : DataFrame or mapping of str to DataFrame, optional
         What ``wb.influence`` returned, for one model, or for several by the names that they have here. The
         passage stands there twice, shaded by attention and by influence, with Kendall's tau-b of the two over
-        the parts (:func:`wb.attention_correlation` has its mean over items).
+        the parts (``wb.influence(..., attention=True)`` has its mean over items).
     height : int, default 560
         Height of the widget in px.
 

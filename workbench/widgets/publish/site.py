@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.datasets import dataset_names
 from workbench.datasets.fetch import entry_of
-from workbench.evaluation.signature import signature
+from workbench.evaluation.metrics import signature
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.predictions.store import Run, items_digest
@@ -50,7 +50,7 @@ def publish(
     Each view is a page of its own, and holds all that it needs. Browser, explorer and comparison work as in
     JupyterLab: search, filters, order and counts are computed in the page. The state (filter, order, item,
     models) is the fragment of the page's address, so that a link shows a colleague the very same view. The
-    page ``about.html`` has data sets, licences, signatures of the runs, versions, and code to repeat them.
+    page ``about.html`` has data sets, licences, signatures of the runs, versions, and code for each view.
 
     Parameters
     ----------
@@ -198,19 +198,16 @@ def _notices(page: PublishedPage) -> list[str]:
 
 
 def _signatures(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> list[dict[str, str]]:
-    """Return the signatures of the runs, and the code that recomputes their measures."""
+    """Return the signatures of the runs, by name; a reason where there is none."""
     named: dict[str, Any] = {}
     for run in (*runs, *(run for page in pages for run in page.runs)):
         named.setdefault(_run_name(run), run)
     rows = []
     for name, run in named.items():
         try:
-            signed = signature(run)
+            rows.append({"name": name, "signature": signature(run)})
         except DataError as error:
             rows.append({"name": name, "reason": f"It has no signature: {error}"})
-            continue
-        reason = f"The code measures the stored predictions: {signed.reason}." if signed.reason else ""
-        rows.append({"name": name, "signature": signed.signature, "code": signed.code, "reason": reason})
     return rows
 
 
