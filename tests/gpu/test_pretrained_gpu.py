@@ -9,7 +9,7 @@ from tiny_models import tiny_bert, tiny_gpt2, tiny_llama
 
 import workbench as wb
 from workbench.items.items import items_from_frame, items_from_text
-from workbench.models.pretrained.causal import CausalLM
+from workbench.models.pretrained.causal import CausalLM, Scoring
 from workbench.models.pretrained.masked import MaskedLM
 
 WORDS = sorted({word for row in TOKENS for word in row.split()})
@@ -38,7 +38,7 @@ def questions(no_data):
 @pytest.mark.parametrize("batch_tokens", [400, None])
 def test_single_precision_is_that_of_a_plain_calculation(folder, batch_tokens):
     plain = Plain(folder)
-    options = {"vocabulary": WORDS, "batch_tokens": batch_tokens, "budget": None}
+    options = {"vocabulary": WORDS, "batch_tokens": batch_tokens, "scoring": Scoring(budget=None)}
     model = CausalLM(folder, dtype="float32", **options)
     assert model.device.startswith("cuda")
     frame = model.predict(ITEMS[:3], top_k=5)

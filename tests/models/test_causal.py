@@ -26,6 +26,7 @@ from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
 from tokenizers import processors
 
 from workbench.models.base import Predictor
+from workbench.models.pretrained.causal import Scoring
 from workbench.models.pretrained.loading import KINDS, Checkpoint, compute_asked_alone
 from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.pretrained.prompts import Prompt
@@ -165,7 +166,7 @@ def test_a_lower_cased_word_has_the_probabilities_of_its_forms(folders, plains, 
     forms = {row[0]: row for row in map(str.split, rows)}
     assert {word: cased_forms(word) for word in forms} == forms
     plain, items, words = plains(kind), items_from_text(CASED.split("\n")), list(forms)
-    mine = model(folders(kind), vocabulary=words, case="sum", budget=None)
+    mine = model(folders(kind), vocabulary=words, scoring=Scoring(case="sum", budget=None))
     frame = mine.predict(items, top_k=4)
     assert frame["known"].tolist() == [True, True, True, False]
     assert frame["case"].fillna("").tolist() == ["sum", "sum", "", "sum"]
@@ -190,9 +191,13 @@ def test_a_vocabulary_that_was_lower_cased_is_seen_from_its_words(folders):
         (words, "sum"), ([*words, "Étienne"], "sum"), ([*words, "Anna", "I"], "as-is"), (words[:99], "as-is"),
     ):  # fmt: skip
         assert model(folders("bytes"), vocabulary=vocabulary).case == case
-    assert model(folders("bytes"), vocabulary=words, case="as-is").case == "as-is"
-    assert model(folders("bytes"), vocabulary=["Tea", "tea", "I"], case="sum").vocabulary == ("tea", "i")
-    refused(model, folders("bytes"), case="sum")
+    assert model(folders("bytes"), vocabulary=words, scoring=Scoring(case="as-is")).case == "as-is"
+    of_forms = Scoring(case="sum")
+    assert model(folders("bytes"), vocabulary=["Tea", "tea", "I"], scoring=of_forms).vocabulary == (
+        "tea",
+        "i",
+    )
+    refused(model, folders("bytes"), scoring=of_forms)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
@@ -201,7 +206,7 @@ def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains,
     items = items_from_text([*TOKENS[:2], *RUNNING[:1], 'He said " well'])
     words = [*WORDS[: 8 if kind == "gpt2" else 25], *(item.answer for item in items)][::-1]
     words = [word for word in dict.fromkeys(words) if word != items[0].answer]  # one is not known
-    mine = model(folders(kind), vocabulary=words, budget=None)
+    mine = model(folders(kind), vocabulary=words, scoring=Scoring(budget=None))
     frame = mine.predict(items, top_k=5)
     assert frame["known"].tolist() == [False, True, True, True]
     assert frame["rank_is_bound"].tolist() == [pd.NA, False, False, False]
@@ -219,7 +224,7 @@ def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains,
 
 
 def test_equally_probable_words_are_tied(folders):
-    mine = model(folders("bytes"), vocabulary=["he", "his", "the"], budget=None)
+    mine = model(folders("bytes"), vocabulary=["he", "his", "the"], scoring=Scoring(budget=None))
     [first], [second] = mine._checkpoint.tokenizer([" the", " he"])["input_ids"]
     weights = mine._checkpoint.model.get_input_embeddings().weight
     with torch.no_grad():
@@ -238,7 +243,7 @@ def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
     first = [name[1:] for name in names if name[0] == "Ġ" and name[1:].isalpha()]
     more = [name for name in names if name.isalpha() and name.isascii()][:15]
     words = list(dict.fromkeys([*first, *(f + m for f in first[:15] for m in more)]))
-    mine = model(folders("bytes"), vocabulary=words, budget=None)
+    mine = model(folders("bytes"), vocabulary=words, scoring=Scoring(budget=None))
     total = np.exp(mine.score(ITEMS[:1], [words])).sum()
     open_ended = mine._scorer.score([[(before(ITEMS[0]), word) for word in words]])["log_prob"]
     assert 0.05 < total <= 1
@@ -252,7 +257,7 @@ PARTS = st.text(st.sampled_from("aebdtThIUS1209'’-_ée"), min_size=1, max_size
 @settings(max_examples=15)
 @given(words=st.lists(PARTS, min_size=5, max_size=30, unique=True))
 def test_words_of_letters_digits_apostrophes_and_hyphens_never_overlap(folders, words):
-    mine = model(folders("bytes"), vocabulary=words, budget=None)
+    mine = model(folders("bytes"), vocabulary=words, scoring=Scoring(budget=None))
     item = ITEMS[:1]
     paths = mine._scorer.subwords.words(words, " ", "a")
     total = np.exp(mine.score(item, [words])).sum()
@@ -265,7 +270,7 @@ def test_words_of_letters_digits_apostrophes_and_hyphens_never_overlap(folders, 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_a_word_that_goes_on_after_the_end_of_another_counts_once(folders, plains, kind):
     words = [*AFTER, *WORDS[:10]]
-    mine, plain = model(folders(kind), vocabulary=words, budget=None), plains(kind)
+    mine, plain = model(folders(kind), vocabulary=words, scoring=Scoring(budget=None)), plains(kind)
     for row, item in zip(mine.coverage(ITEMS[:2]).itertuples(), ITEMS[:2], strict=True):
         ids = {word: plain.cut(before(item), word) for word in words}
         paths = {word: tuple(whole[n:]) for word, (whole, n) in ids.items()}
@@ -280,7 +285,7 @@ def test_a_word_that_goes_on_after_the_end_of_another_counts_once(folders, plain
         alone = [p for word, p in zip(words, probabilities, strict=True) if word not in inside]
         assert row.covered <= sum(alone) + 1e-7 <= row.covered_at_most + 2e-7
         assert row.covered_at_most - row.covered <= 1e-4
-    few = model(folders(kind), vocabulary=words, budget=3).coverage(ITEMS[:1]).iloc[0]
+    few = model(folders(kind), vocabulary=words, scoring=Scoring(budget=3)).coverage(ITEMS[:1]).iloc[0]
     exact = mine.coverage(ITEMS[:1]).iloc[0]
     assert few["covered"] <= exact["covered"] <= exact["covered_at_most"] <= few["covered_at_most"] + 1e-9
     refused(model(folders(kind)).coverage, ITEMS[:1])
@@ -289,7 +294,8 @@ def test_a_word_that_goes_on_after_the_end_of_another_counts_once(folders, plain
 def test_a_small_budget_gives_a_bound(folders):
     words = [*WORDS, *(item.answer for item in ITEMS)]
     exact, short = (
-        model(folders("bytes"), vocabulary=words, budget=budget).predict(ITEMS[:4]) for budget in (None, 5)
+        model(folders("bytes"), vocabulary=words, scoring=Scoring(budget=budget)).predict(ITEMS[:4])
+        for budget in (None, 5)
     )
     assert short["rank_is_bound"].any()
     assert (short["rank"] <= exact["rank"]).all()
@@ -299,7 +305,7 @@ def test_a_small_budget_gives_a_bound(folders):
 def test_stop_words_are_neither_predicted_nor_counted(folders):
     words = ["the", "The", ".", "soldier", "window", "n't"]
     items = items_from_text(["He saw the soldier", "He saw the The", "He saw the window"])
-    mine = model(folders("bytes"), vocabulary=words, filter="stop-words")
+    mine = model(folders("bytes"), vocabulary=words, scoring=Scoring(filter="stop-words"))
     frame = mine.predict(items)
     assert list(mine.vocabulary) == ["soldier", "window"]
     assert frame["filter"].unique() == ["stop-words"]
@@ -503,7 +509,9 @@ def test_passages_without_an_answer_and_as_printed(folders, plains):
 
 
 def test_models_are_saved_and_loaded(folders, tmp_path):
-    mine = model(folders("bytes"), vocabulary=WORDS, text="detokenised", name="mine", budget=30)
+    mine = model(
+        folders("bytes"), vocabulary=WORDS, text="detokenised", name="mine", scoring=Scoring(budget=30)
+    )
     mine.save(tmp_path / "saved")
     again = Predictor.load(tmp_path / "saved")
     assert again.config == mine.config
@@ -522,11 +530,13 @@ def test_vocabularies_come_in_many_forms(folders, tmp_path):
 def test_what_is_no_model_is_refused(folders, tmp_path):
     for path in (tmp_path, folders("bytes") / "model.safetensors", str(folders("bytes") / "config.json")):
         refused(model, path)
-    wrong = {"text": "raw", "correct": "words", "filter": "stop-words"}
+    wrong = {"text": "raw", "correct": "words", "scoring": Scoring(filter="stop-words"), "budget": 3}
     vocabularies = [{"vocabulary": words} for words in ("the cat", [], [3], tmp_path / "none")]
     for options in (*({name: value} for name, value in wrong.items()), *vocabularies):
         with pytest.raises(DataError):
             model(folders("bytes"), **options)
+    for options in ({"case": "lower"}, {"filter": "all"}):
+        refused(Scoring, **options)
     refused(model(folders("bytes")).ranking, ITEMS)
 
 

@@ -191,6 +191,7 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
         (causal, {}),
         (folder, {"dtype": "float7"}),
         (folder, {"length": 2}),
+        (folder, {"precision": "float32"}),
     ):
         refused(MaskedLM, path, **options)
     asked = []

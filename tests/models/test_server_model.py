@@ -336,7 +336,7 @@ def test_no_proxy_sees_what_a_local_server_is_sent(monkeypatch):
 ADDRESSES = [
     "file:///etc/passwd", "localhost:8000", "http://", "http://localhost?key=1",
 ]  # fmt: skip
-OPTIONS = [{"timeout": 0}, {"retries": -1}, {"concurrency": 0}, {"tolerance": math.nan}]
+OPTIONS = [{"timeout": 0}, {"retries": -1}, {"concurrency": 0}, {"tolerance": math.nan}, {"key": SECRET}]
 WRONG = [
     *((url, {}) for url in ADDRESSES),
     *(("http://127.0.0.1:9", options) for options in OPTIONS),

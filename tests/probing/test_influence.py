@@ -14,7 +14,7 @@ from refused import refused
 import workbench as wb
 from workbench.items.changes import masked, with_answer, without
 from workbench.items.items import Items, items_from_text
-from workbench.models import RandomWord
+from workbench.models import RandomWord, Scoring
 from workbench.models.item_words import Attention
 from workbench.probing.influence import influence_by_distance, parts_of, rank_correlation
 
@@ -219,7 +219,9 @@ def test_masked_words_are_unknown_to_an_n_gram_model_and_underscores_to_a_causal
 
 def test_the_change_of_rank(items, sample_ngram, folders):
     words = [*sample_ngram.vocabulary[:100], *items.frame["answer"][:2].str.lower()]
-    causal_model = causal(folders("bytes"), vocabulary=dict.fromkeys(words, 1), case="as-is", budget=None)
+    causal_model = causal(
+        folders("bytes"), vocabulary=dict.fromkeys(words, 1), scoring=Scoring(case="as-is", budget=None)
+    )
     for model in (sample_ngram.cached(0.2), causal_model):
         frame = wb.influence(model, items[:2], ranks=True)
         pairs = [(item, without(item, span)) for item in items[:2] for span in parts_of(item, "sentence")]
@@ -230,12 +232,16 @@ def test_the_change_of_rank(items, sample_ngram, folders):
         )
         assert frame["rank_change"].notna().any()
         assert frame["rank"].dtype == "Int64"
-    fewer = causal(folders("bytes"), vocabulary=dict.fromkeys(words[:-1], 1), case="as-is", budget=None)
+    fewer = causal(
+        folders("bytes"), vocabulary=dict.fromkeys(words[:-1], 1), scoring=Scoring(case="as-is", budget=None)
+    )
     frame = wb.influence(fewer, items[:2], ranks=True)  # the answer of the second item is not ranked
     is_known = frame["item_id"] == items[0].item_id
     for name in ("rank", "rank_change"):
         assert frame[name].notna().tolist() == is_known.tolist()
-    bound = causal(folders("bytes"), vocabulary=dict.fromkeys(words, 1), case="as-is", budget=0)
+    bound = causal(
+        folders("bytes"), vocabulary=dict.fromkeys(words, 1), scoring=Scoring(case="as-is", budget=0)
+    )
     is_bound = bound.predict(items[:2], 1)["rank_is_bound"]
     assert is_bound.any()
     frame = wb.influence(bound, items[:2], ranks=True)

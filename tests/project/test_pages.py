@@ -38,7 +38,7 @@ NOT_CODE = {  # blocks that show no code, by their beginning
 SMALLER = {  # what takes hours on novels, or long on stories, and what the tests run in its place
     "README.md": {
         '"test", variant="capitalised")': '"test", variant="capitalised").sample(12)',
-        "vocabulary=ngram.vocabulary": "vocabulary=ngram.vocabulary, budget=20",
+        "vocabulary=ngram.vocabulary": "vocabulary=ngram.vocabulary, scoring=wb.models.Scoring(budget=20)",
     },
     "docs/compare.md": {"per_class=250": "per_class=10"},
     "docs/data.md": {

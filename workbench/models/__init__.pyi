@@ -23,6 +23,7 @@ from .neural.transformer import PointerTransformer as PointerTransformer
 from .ngram.model import CachedNGram as CachedNGram
 from .ngram.model import NGram as NGram
 from .pretrained.causal import CausalLM as CausalLM
+from .pretrained.causal import Scoring as Scoring
 from .pretrained.masked import MaskedLM as MaskedLM
 from .pretrained.server import ServerModel as ServerModel
 from .readers.attention_sum import AttentionSum as AttentionSum

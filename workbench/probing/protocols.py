@@ -15,7 +15,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
-from workbench.models.pretrained.causal import CausalLM
+from workbench.models.pretrained.causal import CausalLM, Scoring
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words
 from workbench.predictions.schema import check_model
@@ -455,8 +455,10 @@ def _configure(
         text="detokenised" if protocol.is_detokenised else "as-is",
         correct="words" if has_words else _CORRECT[protocol.unit],  # type: ignore[arg-type]
         vocabulary=vocabulary if has_words else None,
-        filter="stop-words" if protocol.filter == "stop-words" else "none",
-        budget=0 if has_words else 100,
+        scoring=Scoring(
+            filter="stop-words" if protocol.filter == "stop-words" else "none",
+            budget=0 if has_words else 100,
+        ),
         prompt=None if prompt.config == Prompt().config else prompt,
     )
 

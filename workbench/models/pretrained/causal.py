@@ -12,10 +12,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ from workbench.models.prediction_rows import Ranked, check_answers, from_ranking
 from workbench.models.pretrained import search
 from workbench.models.pretrained.loading import PretrainedModel, Text
 from workbench.models.pretrained.passages import passage_log_probs
-from workbench.models.pretrained.prompts import Prompt, PromptedModel, has_answers
+from workbench.models.pretrained.prompts import Prompt, PromptedModel, Scored, has_answers
 from workbench.models.pretrained.scoring import CausalScorer, Scores, no_scores, word_log_probs
 from workbench.models.pretrained.subwords import (
     Continuation,
@@ -46,9 +47,55 @@ from workbench.storage.errors import DataError, check_option
 from workbench.storage.progress import progress_bar, update_with_estimate
 
 Case = Literal["auto", "as-is", "sum"]
-Scored = Literal["sentence", "rest"]
 Correct = Literal["words", "greedy", "whole-word", "last-token"]
 Filter = Literal["none", "stop-words"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scoring:
+    """How the words of a vocabulary are scored and ranked by a :class:`CausalLM`.
+
+    Parameters
+    ----------
+    case : {"auto", "as-is", "sum"}
+        What a word of the vocabulary stands for. "as-is": for itself alone, spelt as in the items. "sum": for
+        all its cased forms, whose probabilities are added, in texts that have an upper-case letter: the word
+        as it stands, with its first letter in upper case ("Sheila"), with that of each part too
+        ("Jean-Luc", "O'Brien", "McDonald"), and all in upper case. So an answer is right, or has a rank, by
+        its letters whatever their case, as for a model that lower-cases texts; the prediction is the most
+        probable form. "auto" is "sum" for 100 words or more of which less than one in 1,000 has an
+        upper-case letter, such as the vocabulary of an n-gram model, else "as-is".
+    filter : {"none", "stop-words"}
+        Whether `STOP_WORDS`, and words with neither letter nor digit, are removed from the vocabulary ("a
+        stop-word filter", Radford et al. 2019, section 3.3): they are neither predicted nor counted in ranks.
+        Items with candidates know no filter.
+    budget : int, default 100
+        How many beginnings of words the model is asked about for the rank of one answer; None for any number.
+        Where that is not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true. The best words
+        are exact whatever the budget (sums over forms to 0.0001 nats): with 0, the model is asked about what
+        these need alone.
+
+    Raises
+    ------
+    DataError
+        If `case` or `filter` is another word.
+
+    Examples
+    --------
+    >>> from workbench.models import CausalLM, Scoring
+    >>> model = CausalLM(gpt2, vocabulary=ngram.vocabulary, scoring=Scoring(budget=20))
+    >>> model.budget
+    20
+    """
+
+    case: Case = "auto"
+    filter: Filter = "none"
+    budget: int | None = 100
+
+    def __post_init__(self) -> None:
+        """Check the choices."""
+        check_option("case", self.case, get_args(Case))
+        check_option("filter", self.filter, get_args(Filter))
 
 
 class CausalLM(PromptedModel, PretrainedModel):
@@ -60,14 +107,6 @@ class CausalLM(PromptedModel, PretrainedModel):
     vocabulary : iterable of str, mapping, Corpus or path, optional
         The words among which answers are ranked. A mapping of words to counts, or a file with a word on each
         line and perhaps a tab and its count. Without it there is no rank.
-    case : {"auto", "as-is", "sum"}
-        What a word of the vocabulary stands for. "as-is": for itself alone, spelt as in the items. "sum": for
-        all its cased forms, whose probabilities are added, in texts that have an upper-case letter: the word
-        as it stands, with its first letter in upper case ("Sheila"), with that of each part too
-        ("Jean-Luc", "O'Brien", "McDonald"), and all in upper case. So an answer is right, or has a rank, by
-        its letters whatever their case, as for a model that lower-cases texts; the prediction is the most
-        probable form. "auto" is "sum" for 100 words or more of which less than one in 1,000 has an
-        upper-case letter, such as the vocabulary of an n-gram model, else "as-is".
     {text}
     correct : {"words", "greedy", "whole-word", "last-token"}, optional
         "words": the prediction is the most probable word of the vocabulary. "greedy": it is what the model
@@ -79,10 +118,6 @@ class CausalLM(PromptedModel, PretrainedModel):
         which are given, and ``log_prob`` is of this sub-token alone (``unit`` says so); some results that
         were published are of this easier task (Malkin et al. 2022, table 1). The default is the first with a
         vocabulary and the second without.
-    filter : {"none", "stop-words"}
-        Whether `STOP_WORDS`, and words with neither letter nor digit, are removed from the vocabulary ("a
-        stop-word filter", Radford et al. 2019, section 3.3): they are neither predicted nor counted in ranks.
-        Items with candidates know no filter.
     candidates : {"sentence", "rest"}
         What is scored of an item with candidates. "sentence": the candidate and the rest of its sentence,
         which orders candidates as the whole sentence does. "rest": the words after the blank alone, given
@@ -90,18 +125,12 @@ class CausalLM(PromptedModel, PretrainedModel):
         being rare; where nothing follows the blank, the candidate.
     prompt : Prompt, optional
         What stands before the passage.
-    budget : int, default 100
-        How many beginnings of words the model is asked about for the rank of one answer; None for any number.
-        Where that is not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true. The best words
-        are exact whatever the budget (sums over forms to 0.0001 nats): with 0, the model is asked about what
-        these need alone.
-    batch_tokens : int, optional
-        Sub-tokens in a batch: 512 on a CPU, 32,768 on a GPU.
-    {loading}
+    scoring : Scoring, optional
+        How the words of a vocabulary are scored, and how far ranks are searched for.
     attention : bool, default False
         Whether rows hold how the last layer's attention, at the position before the answer, is spread over
         the tokens of the item: the mean over the heads, summed over the sub-tokens of each token.
-    progress : bool, default True
+    {loading}
 
     Raises
     ------
@@ -141,7 +170,7 @@ class CausalLM(PromptedModel, PretrainedModel):
 
     version = 2
     score_type = "log_prob"
-    options = ("text", "correct", "filter", "case", "candidates", "budget", "dtype", "name", "attention")
+    options = ("text", "correct", "candidates", "dtype", "name", "attention")
 
     def __init__(
         self,
@@ -150,47 +179,38 @@ class CausalLM(PromptedModel, PretrainedModel):
         vocabulary: Any = None,
         text: Text = "as-is",
         correct: Correct | None = None,
-        filter: Filter = "none",  # noqa: A002 - the name of the column
-        case: Case = "auto",
         candidates: Scored = "sentence",
         prompt: Prompt | None = None,
-        budget: int | None = 100,
-        batch_tokens: int | None = None,
-        device: str | None = None,
-        dtype: str | None = None,
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-        name: str | None = None,
+        scoring: Scoring = Scoring(),
         attention: bool = False,
+        name: str | None = None,
+        **loading: Any,
     ) -> None:
-        check_option("filter", filter, get_args(Filter))
-        check_option("case", case, get_args(Case))
         check_option("candidates", candidates, get_args(Scored))
-        words = read_vocabulary(vocabulary, stop_words=filter == "stop-words")
+        words = read_vocabulary(vocabulary, stop_words=scoring.filter == "stop-words")
         self.correct: str = correct or ("greedy" if words is None else "words")
         check_option("correct", self.correct, get_args(Correct))
         if self.correct == "words" and words is None:
             problem = "correct='words' needs words to choose from"
             raise DataError(problem, remedy="pass vocabulary=, or correct='greedy'")
-        if self.correct != "words" and filter != "none":
+        if self.correct != "words" and scoring.filter != "none":
             problem = "what a model writes cannot be filtered"
             raise DataError(problem, remedy="pass vocabulary= and correct='words'")
         if prompt is not None and prompt.space == "context" and words is not None:
             problem = "words of a vocabulary are encoded with the space before them"
             raise DataError(problem, remedy='leave out vocabulary=, or use Prompt(space="word")')
-        super().__init__(
-            path_or_name, variant="causal", text=text, eager=attention, device=device, dtype=dtype,
-            revision=revision, trust_remote_code=trust_remote_code,
-        )  # fmt: skip
+        super().__init__(path_or_name, variant="causal", text=text, eager=attention, **loading)
         words = words if self.correct == "words" else None
-        self.case: str = case if case != "auto" else "sum" if is_lowered(words) else "as-is"
+        self.case: str = scoring.case
+        if self.case == "auto":
+            self.case = "sum" if is_lowered(words) else "as-is"
         if self.case == "sum":
             if words is None:
                 raise DataError("case='sum' needs words that have forms", remedy="pass vocabulary=")
             words = tuple(dict.fromkeys(word.lower() for word in words))
         self.vocabulary = words
         self._source["vocabulary"] = self.vocabulary
-        self.filter, self.prompt, self.budget = filter, prompt, budget
+        self.filter, self.prompt, self.budget = scoring.filter, prompt, scoring.budget
         self.candidates: str = candidates
         self.attention = bool(attention)
         remarks = (
@@ -201,7 +221,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         remark = ", ".join(text for text in remarks if text)
         self.name = name or self._checkpoint.label + (f" ({remark})" if remark else "")
         encoding = {} if prompt is None else {"beginning": prompt.beginning, "space": prompt.space}
-        self._scorer = CausalScorer(self._checkpoint, batch_tokens, **encoding)
+        self._scorer = CausalScorer(self._checkpoint, self._batch_tokens, **encoding)
         self._index_words()
 
     def _index_words(self) -> None:
@@ -223,6 +243,7 @@ class CausalLM(PromptedModel, PretrainedModel):
     def config(self) -> dict[str, Any]:
         """The model's name, the digest of its files, and its options."""
         return super().config | {
+            **{field.name: getattr(self, field.name) for field in fields(Scoring)},
             "vocabulary": None if self.vocabulary is None else cache.digest(*self.vocabulary),
             "prompt": None if self.prompt is None else json.loads(self.prompt.to_json()),
         }
@@ -544,6 +565,11 @@ class CausalLM(PromptedModel, PretrainedModel):
         if self.prompt is not None:
             raise DataError("a model with a prompt is not saved", remedy="save it without, and pass prompt=")
         super()._save(folder)
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any], **options: Any) -> Self:
+        scoring = Scoring(**{field.name: config[field.name] for field in fields(Scoring)})
+        return super()._load(folder, config, scoring=scoring, **options)
 
 
 def _is_cased(item: Item) -> bool:

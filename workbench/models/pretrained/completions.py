@@ -25,11 +25,14 @@ import requests
 from requests.utils import get_environ_proxies
 
 from workbench.items.schema import Span
-from workbench.storage.errors import DataError, innermost, reading
+from workbench.storage.errors import DataError, check_value, innermost, reading
 
 PAUSE = 0.5
 """Seconds before the second try; each further pause is twice as long, up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 60.0
+
+CONNECTION = ("key_variable", "remote", "timeout", "retries")
+"""Options of a client of a server."""
 
 _TEMPORARY = {408, 425, 429, *range(500, 600)}
 _CHUNK = 1 << 16
@@ -71,10 +74,18 @@ class CompletionClient:
     """
 
     def __init__(
-        self, url: str, *, key_variable: str | None, remote: bool, timeout: float, retries: int
+        self,
+        url: str,
+        *,
+        key_variable: str | None = None,
+        remote: bool = False,
+        timeout: float = 600,
+        retries: int = 6,
     ) -> None:
+        check_value("timeout", timeout, 0 < timeout < math.inf, "seconds, above 0")
+        check_value("retries", retries, 0 <= retries < math.inf, "a number, 0 or more")
         self.address = _address(url, remote=remote)
-        self.key_variable, self.timeout, self.retries = key_variable, timeout, retries
+        self.key_variable, self.timeout, self.retries = key_variable, timeout, int(retries)
         self._session = requests.Session()
         self._session.trust_env = False  # neither a proxy nor the password of a .netrc for a local server
         if remote:

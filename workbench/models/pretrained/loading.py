@@ -68,16 +68,20 @@ _PARAMETERS = {  # that causal and masked models share
     "text": """text : {"as-is", "detokenised"}
         Whether texts of Treebank tokens are given as they are, or as a book would print them
         (:func:`workbench.items.text.readable`). Running text is always given as it is.""",
-    "loading": """device, dtype : str, optional
-        By default a GPU where there is one, and there bfloat16; else single precision. Logarithms are
-        always taken in single precision.
-    revision : str, optional
-        Revision of a model on the hub.
-    trust_remote_code : bool, default False
-        Whether code that comes with the model may run, and whether its weights may be quantized.
-    name : str, optional
-        Name in tables.""",
+    "loading": """name : str, optional
+        Name in tables.
+    **loading
+        How the model is loaded and computed:
+
+        - ``device``, ``dtype``: by default a GPU where there is one, and there bfloat16; else single
+          precision. Logarithms are always taken in single precision.
+        - ``revision``: revision of a model on the hub.
+        - ``trust_remote_code`` (False): whether code that comes with the model may run, and whether its
+          weights may be quantized.
+        - ``batch_tokens``: sub-tokens in a batch; 512 on a CPU and 32,768 on a GPU, twice as many for masked
+          models.""",
 }
+LOADING = ("device", "dtype", "revision", "trust_remote_code", "batch_tokens")
 KINDS = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
 """Kinds of causal models whose layers see what a mask of four dimensions says, and end with a block for each
 position by itself. Of others less is taken for granted."""
@@ -224,11 +228,14 @@ class PretrainedModel(Predictor):
         *,
         variant: Variant,
         text: Text,
-        revision: str | None,
+        eager: bool = False,
         **loading: Any,
     ) -> None:
         check_option("text", text, get_args(Text))
+        for option in loading:
+            check_option("the option of loading", option, LOADING)
         self.text, self._variant = text, variant
+        self._batch_tokens: int | None = loading.pop("batch_tokens", None)
         self._source: dict[str, Any]
         if isinstance(path_or_name, PretrainedModel):
             loaded = vars(path_or_name)
@@ -239,8 +246,8 @@ class PretrainedModel(Predictor):
             path = Path(path_or_name)
             with reading(path, f"this {variant} model", remedy="pass a folder or a name on the hub"):
                 location = str(path.resolve() if path.exists() else path_or_name)
-            self._source = {"path_or_name": location, "revision": revision}
-            self._checkpoint = _load_checkpoint(path_or_name, variant=variant, revision=revision, **loading)
+            self._source = {"path_or_name": location, "revision": loading.get("revision")}
+            self._checkpoint = _load_checkpoint(path_or_name, variant=variant, eager=eager, **loading)
         self.device = self._checkpoint.device
         self.dtype = str(self._checkpoint.model.dtype).removeprefix("torch.")
 
@@ -271,9 +278,9 @@ class PretrainedModel(Predictor):
         write_atomic(folder / _SOURCE, json.dumps(self._source))
 
     @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+    def _load(cls, folder: Path, config: dict[str, Any], **options: Any) -> Self:
         source = read_json(folder / _SOURCE, "this saved model")
-        options = {name: config[name] for name in cls.options}
+        options |= {name: config[name] for name in cls.options}
         model = cls(**source, **options, trust_remote_code=remote_code.get())
         if model.config["digest"] != config["digest"]:
             raise DataError(
@@ -288,11 +295,11 @@ def _load_checkpoint(
     path_or_name: Path | str,
     *,
     variant: Variant,
-    device: str | None,
-    dtype: str | None,
-    revision: str | None,
-    trust_remote_code: bool,
-    eager: bool = False,
+    eager: bool,
+    device: str | None = None,
+    dtype: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Checkpoint:
     """Load a model and its tokenizer; an `eager` one can return the weights of its attention."""
     try:

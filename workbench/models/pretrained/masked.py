@@ -55,10 +55,7 @@ class MaskedLM(PretrainedModel):
     length : int, optional
         Sub-tokens that the model sees at most; by default as many as it can. A longer text loses its
         beginning, for all candidates of an item at the same place.
-    batch_tokens : int, optional
-        Sub-tokens in a batch: 1,024 on a CPU, 65,536 on a GPU.
     {loading}
-    progress : bool, default False
 
     Raises
     ------
@@ -89,19 +86,12 @@ class MaskedLM(PretrainedModel):
         over: Over = "sentence",
         within_word: Within = "original",
         length: int | None = None,
-        batch_tokens: int | None = None,
-        device: str | None = None,
-        dtype: str | None = None,
-        revision: str | None = None,
-        trust_remote_code: bool = False,
         name: str | None = None,
+        **loading: Any,
     ) -> None:
         check_option("over", over, get_args(Over))
         check_option("within_word", within_word, get_args(Within))
-        super().__init__(
-            path_or_name, variant="masked", text=text, device=device, dtype=dtype, revision=revision,
-            trust_remote_code=trust_remote_code,
-        )  # fmt: skip
+        super().__init__(path_or_name, variant="masked", text=text, **loading)
         if self._checkpoint.tokenizer.mask_token_id is None:
             raise DataError("the tokenizer has no mask", file=path_or_name)
         self.over, self.within_word = over, within_word
@@ -111,7 +101,7 @@ class MaskedLM(PretrainedModel):
         self._room = self.length - len(self._lead) - len(self._tail)
         n_marks = self.length - self._room
         check_value("length", length, self._room > 0, f"more than the {n_marks} marks of the model")
-        self._batcher = Batcher(batch_tokens or 2 * self._checkpoint.batch_tokens, rows=_ROWS)
+        self._batcher = Batcher(self._batch_tokens or 2 * self._checkpoint.batch_tokens, rows=_ROWS)
         variant = "PLL" if within_word == "original" else "PLL-word-l2r"
         suffix = " of the candidate" if over == "candidate" else ""
         self.name = name or f"{self._checkpoint.label} ({variant}{suffix})"

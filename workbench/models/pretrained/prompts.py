@@ -27,6 +27,7 @@ from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, check_option
 
 Beginning = Literal["tokenizer", "nothing", "newline", "mark"]
+Scored = Literal["sentence", "rest"]
 Space = Literal["word", "context"]
 
 MEASURED = ("test", "control")

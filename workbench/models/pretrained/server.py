@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, get_args
+from typing import Any, NamedTuple, NoReturn, get_args
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -22,9 +22,15 @@ from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.item_words import ReadContext
 from workbench.models.prediction_rows import from_scores
-from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
+from workbench.models.pretrained.completions import (
+    CONNECTION,
+    CompletionClient,
+    Echo,
+    read_echo,
+    read_written,
+)
 from workbench.models.pretrained.loading import Text
-from workbench.models.pretrained.prompts import Prompt, PromptedModel, SplitText, has_answers
+from workbench.models.pretrained.prompts import Prompt, PromptedModel, Scored, SplitText, has_answers
 from workbench.models.pretrained.subwords import Continuation, ends_word
 from workbench.predictions.schema import Floats, nullable
 from workbench.storage import cache
@@ -94,23 +100,22 @@ class ServerModel(PromptedModel):
     greedy_only : bool, default False
         For servers that return no log-probabilities of the prompt (llama.cpp's own, Ollama): an answer is
         correct if the server writes it. There are no log-probabilities then, and no items with candidates.
-    key_variable : str, optional
-        Name of the environment variable that holds the server's key. The key itself is never stored.
-    remote : bool, default False
-        Whether the texts of items may be sent to a server that is neither on this machine nor in a private
-        network.
-    timeout : float, default 600
-        Seconds for one response.
-    retries : int, default 6
-        Further tries after a refused connection, no response, or a temporary error of the server (408, 425,
-        429, 5xx), with pauses of 0.5 to 60 seconds.
     concurrency : int, default 1
         Requests at once.
     tolerance : float, default 0.02
         Nats by which log-probabilities of one text may differ between two requests.
     name : str, optional
         Name in tables.
-    progress : bool, default True
+    **connection
+        How the server is reached:
+
+        - ``key_variable``: name of the environment variable that holds the server's key. The key itself is
+          never stored.
+        - ``remote`` (False): whether the texts of items may be sent to a server that is neither on this
+          machine nor in a private network.
+        - ``timeout`` (600): seconds for one response.
+        - ``retries`` (6): further tries after a refused connection, no response, or a temporary error of the
+          server (408, 425, 429, 5xx), with pauses of 0.5 to 60 seconds.
 
     Attributes
     ----------
@@ -151,27 +156,21 @@ class ServerModel(PromptedModel):
         model: str | None = None,
         *,
         text: Text = "as-is",
-        candidates: Literal["sentence", "rest"] = "sentence",
+        candidates: Scored = "sentence",
         prompt: Prompt | None = None,
         greedy_only: bool = False,
-        key_variable: str | None = None,
-        remote: bool = False,
-        timeout: float = 600,
-        retries: int = 6,
         concurrency: int = 1,
         tolerance: float = 0.02,
         name: str | None = None,
+        **connection: Any,
     ) -> None:
         check_option("text", text, get_args(Text))
-        check_option("candidates", candidates, ("sentence", "rest"))
-        for label, value, least in (
-            ("timeout", timeout, 1e-3), ("retries", retries, 0), ("concurrency", concurrency, 1),
-            ("tolerance", tolerance, 0),
-        ):  # fmt: skip
-            check_value(label, value, least <= value < math.inf, f"a number, {least:g} or more")
-        self._client = CompletionClient(
-            url, key_variable=key_variable, remote=remote, timeout=timeout, retries=int(retries)
-        )
+        check_option("candidates", candidates, get_args(Scored))
+        check_value("concurrency", concurrency, 1 <= concurrency < math.inf, "a number, 1 or more")
+        check_value("tolerance", tolerance, 0 <= tolerance < math.inf, "nats, 0 or more")
+        for option in connection:
+            check_option("the option of the connection", option, CONNECTION)
+        self._client = CompletionClient(url, **connection)
         self.text, self.candidates, self.prompt = text, candidates, prompt
         self.greedy_only = bool(greedy_only)
         self.concurrency, self.tolerance = int(concurrency), float(tolerance)
