@@ -14,7 +14,7 @@ from workbench.models.registry import BUILT_IN, model_class, models
 from workbench.predictions.store import runs
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-NAMED = {"runs": runs, "models": models, "models.Predictor": Predictor}  # wb.runs and wb.models are packages
+NAMED = {"runs": runs, "models": models, "models.Predictor": Predictor, "models.Scoring": wb.models.Scoring}
 
 
 def public():
