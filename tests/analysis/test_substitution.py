@@ -261,7 +261,7 @@ def test_runs_of_renamed_items_are_paired_with_those_of_the_whole():
     assert test.b.endswith("(renamed)")
     assert not np.isnan(test.p_value)
     notes = " ".join(test.notes)
-    assert "different forms of the same items" in notes
+    assert "not evaluated alike. Variant" in notes
     assert "not the same task" not in notes
     widget = wb.compare(items, runs)
     answers = [each["answer"] for each in widget.comparison.top(1)]

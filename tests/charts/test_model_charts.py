@@ -221,11 +221,11 @@ def test_variants_of_one_model_are_apart_and_sets_are_panels():
     plain = made(120, seed=1)
     other = made(120, seed=2, right=0.9, variant="capitalised")
     shares = accuracy_by_column([plain, other], by="known")
-    assert set(shares["model"]) == {"made, plain", "made, capitalised"}
+    assert set(shares["model"]) == {"made #1", "made #2"}
     assert shares.groupby("model")["n"].sum().tolist() == [120, 120]
     control = made(120, seed=3, start="lambada/control")
     assert set(accuracy_by_column([plain, control], by="known")["model"]) == {"made"}
-    assert set(answers_among([plain, other])["model"]) == {"made, plain", "made, capitalised"}
+    assert set(answers_among([plain, other])["model"]) == {"made #1", "made #2"}
 
 
 # -- trainings

@@ -111,10 +111,10 @@ def test_what_was_left_out_is_told():
     few = [frames[0], frames[1].iloc[:30], frames[2]]
     cased = items_of(frames[0], variant="capitalised")
     for part, runs, message in (
-        (items, few, "the 30 items that all predicted: “model 0” and “model 2” each have 10 more"),
-        (items[:20], few[:1], "20 items that “model 0” predicted are not among those given"),
-        (items, few[1], "Of the 40 items given, 10 are excluded"),
-        (cased, few[0], "the items shown are of the variant cap"),
+        (items, few, "40 (“items given”, “model 0”, “model 2”); 30 (“model 1”); 30 are common to all."),
+        (items[:20], few[:1], "20 (“items given”); 40 (“model 0”); 20 are common"),
+        (items, few[1], "40 (“items given”); 30 (“model 1”); 30 are common"),
+        (cased, few[0], "Variant: plain (“model 0”); capitalised (“items given”)."),
     ):
         (warning,) = Comparison.of(part, runs).warnings
         assert message in warning
@@ -147,7 +147,21 @@ def test_case_does_not_tell_answers_apart():
 def test_labels_are_unique():
     frame = made(10)
     result = compared([frame, run(frame, "b"), run(frame, "b"), frame.assign(model="other")])
-    assert result.labels == ["made, not stored", "made, b", "made, b, #2", "other"]
+    assert result.labels == ["made #1", "made #2", "made #3", "other"]
+    assert result.table()["run"].tolist() == ["", "b", "b", ""]
+
+
+def test_models_of_one_name_are_told_apart_by_columns():
+    frame, infos = made(10), [{"seed": 1}, {"seed": 2}, {"seed": 1, "config": {"width": 8}}]
+    runs = [run(frame, f"hash {k}", **info) for k, info in enumerate(infos)]
+    apart = compared([frame.assign(model="other"), *runs]).distinctions
+    assert apart["seed"].fillna(0).tolist() == [0, 1, 2, 1]
+    assert apart["width"].fillna(0).tolist() == [0, 0, 0, 8]
+    assert list(apart) == ["seed", "width"]
+    table = compared([frame, frame.assign(unit="last-token", run="b"), frame.assign(model="other")]).table()
+    assert table["label"].tolist() == ["made #1", "made #2", "other"]
+    assert table["unit"].tolist() == ["word", "last-token", "word"]
+    assert not len(compared([frame, frame.assign(model="other")]).distinctions.columns)
 
 
 OUTCOME = ["correct", "prediction", "p_correct", "rank", "n_tied"]
@@ -157,27 +171,29 @@ LOG_PROB = several(2)[1]["log_prob"]
 @pytest.mark.parametrize(
     ("changed", "said", "who"),
     [
-        ({"variant": "openai"}, "different variants", "openai (“model 1”)"),
-        ({"unit": "last-token"}, "same unit", "the last token only (“model 1”)"),
-        ({"filter": "stop-words"}, "exclude different words", "stop words excluded (“model 1”)"),
-        ({"vocabulary_size": 60_000}, "vocabularies of different size", "60,000 words (“model 1”)"),
-        ({"unknown": "shared"}, "unknown answers", "shared (“model 1”)"),
-        ({"prompt": '{"template": "{passage}", "shots": 2, "seed": 5}'}, "prompted differently",
-         "2 examples drawn by seed 5, template '{passage}' (“model 1”)"),
-        ({"log_prob_uncorrected": LOG_PROB}, "not of the same event", "the answer alone (“model 1”)"),
-        ({"rank_is_bound": True}, "only lower bounds", "“model 1”, 40 items"),
-        ({"log_prob": np.nan, "known": False}, "gives no log-probabilities", "“model 1”"),
-        ({"log_prob": -np.inf}, "probability 0", "“model 1” gives"),
-        ({"log_prob": LOG_PROB.where(np.arange(40) < 30), "known": False}, "different items", "30 items ("),
+        ({"variant": "openai"}, "not the same task, so there is no p. Variant", "openai (“model 1”)"),
+        ({"variant": "plain (query only)"}, "not evaluated alike. Variant", "plain (query only) (“model 1 ("),
+        ({"unit": "last-token"}, "not the same task, so there is no p. Unit", "last-token (“model 1”)"),
+        ({"filter": "stop-words"}, "not evaluated alike. Filter", "stop-words (“model 1”)"),
+        ({"vocabulary_size": 60_000}, "not comparable. Vocabulary", "60,000 (“model 1”)"),
+        ({"unknown": "shared"}, "not comparable. Unknown answers", "unk (“model 0”); shared (“model 1”)"),
+        ({"prompt": '{"shots": 2}'}, "alike. Prompt", 'stated (“model 0”); {"shots": 2} (“model 1”)'),
+        ({"log_prob_uncorrected": LOG_PROB}, "without the end of the word", "“model 1”"),
+        ({"rank_is_bound": True}, "only lower bounds", "40 (“model 1”)"),
+        ({"known": False, "log_prob": np.nan}, "count as wrong", "100.0 % (“model 1”)"),
     ],
 )  # fmt: skip
 def test_what_must_not_be_compared_is_told_with_names(changed, said, who):
     a, b = several(2)
-    warnings = compared([a, b.assign(**changed)]).warnings
-    [warning] = [text for text in warnings if "More than a tenth of the answers cannot be" not in text]
+    [warning] = compared([a, b.assign(**changed)]).warnings
     assert said in warning
     assert who in warning
-    assert len(warnings) == (2 if "known" in changed else 1)
+
+
+def test_a_note_names_four_models():
+    frames = [made(20, oov=0, model=f"m{k}", filter="stop-words" if k else "none") for k in range(7)]
+    [warning] = compared(frames).warnings
+    assert warning.endswith("Filter: none (“m0”); stop-words (“m1”, “m2”, “m3”, “m4”, 2 more).")
 
 
 @pytest.mark.parametrize(("n", "named"), [(4, False), (5, True)])
@@ -187,7 +203,7 @@ def test_answers_that_cannot_be_predicted_are_named_where_they_are_more_than_a_t
     b.loc[~b["known"], ["correct", "p_correct", "prediction"]] = False, 0.0, "other"
     assert bool(compared([a, b]).warnings) == named
     if named:
-        text = "count as wrong: “model 1” 12.5 %."
+        text = "count as wrong: 12.5 % (“model 1”)."
         assert compared([a, b]).warnings[0].endswith(text)
         assert text in str(compared([a, b]))
         for table in (evaluate([a, b], resamples=99), leaderboard([a, b], resamples=99)):

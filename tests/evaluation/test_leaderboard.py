@@ -188,9 +188,12 @@ def test_rows_of_one_model_are_named_by_what_differs():
     wide = run(made(60, seed=3), "hash-3", seed=1, config={"width": 8})
     openai = run(made(60, seed=4, variant="openai"), "hash-4", seed=1)
     board = ours([*plain, wide, openai], by="dataset", **QUICK).set_index("run")
-    assert board["distinction"].to_dict() == {
-        "hash-1": "plain, seed 1", "hash-2": "plain, seed 2", "hash-3": "plain, width 8", "hash-4": "openai",
-    }  # fmt: skip
+    assert board["variant"].to_dict() == dict.fromkeys(("hash-1", "hash-2", "hash-3"), "plain") | {
+        "hash-4": "openai"
+    }
+    assert board["seed"].to_dict() == {"hash-1": 1, "hash-2": 2, "hash-3": 1, "hash-4": 1}
+    assert board["width"].dropna().to_dict() == {"hash-3": 8}
+    assert [name for name in ("Variant", "Seed", "width") if f">{name}<" in board.to_html()]
 
 
 def test_what_is_ranked_can_be_chosen():

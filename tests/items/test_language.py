@@ -142,9 +142,13 @@ def test_measures_of_languages_stand_apart(items, runs):
 
 def test_what_is_over_several_languages_says_so(items, runs):
     (warning,) = Comparison.of(items, runs).warnings
-    assert "in several languages (German and English)" in warning
+    assert "Language: German and English." in warning
     assert warning in wb.significance(*runs).notes
-    assert Comparison.of(items[:2], runs).warnings[0].startswith("1 item that")
+    assert (
+        Comparison.of(items[:2], runs)
+        .warnings[0]
+        .endswith("2 (“items given”); 3 (“A”, “B”); 2 are common to all.")
+    )
     board = wb.leaderboard(runs, by=["dataset", "split"], published=False)
     assert board["place"].isna().all()
     assert "several languages together, so rank by variant: A; B." in board.attrs["warnings"][-1]

@@ -155,16 +155,23 @@ def test_other_variants_have_rows_of_their_own_and_are_named():
         lambada(model="b", variant="x"),
     ]
     shown = table("lambada", runs, seed=5, **QUICK)
-    assert "Variant plain and capitalised (made), x (b)." in " ".join(shown.notes)
-    assert "made, capitalised, seed 11" in shown.to_latex()
+    assert "Variant: plain, capitalised, x. " in " ".join(shown.notes)
+    assert shown.distinctions == ("seed", "variant", "unknown")
+    assert re.search(r"\| made \| 11 \| capitalised \| shared \| ours \|", shown.to_markdown())
     assert "hash-" not in shown.to_html()
     shown = table("lambada", [plain, run(cased, "cased", seed=11)], seed=5, **QUICK)
     ours = rows(shown, system="N-Gram", section="lambada", measure="accuracy")
     assert ours["variant"].tolist() == ["plain", "capitalised"]
     notes = " ".join(shown.notes)
-    for part in ("Variant plain and capitalised.", "Vocabulary size 1,000", "answers unk and shared.",
-                 "Seeds", "seed 5", "among the choices (lambada): made"):  # fmt: skip
+    for part in (
+        "Variant: plain, capitalised.",
+        "Vocabulary: 1000",
+        "answers: unk, shared.",
+        "Seeds",
+        "seed 5",
+    ):
         assert part in notes
+    assert "| known |" in shown.to_markdown()
     assert "on items of lambada (dev). " in notes
     assert "The paper's numbers for lambada are on the test set." in notes
 

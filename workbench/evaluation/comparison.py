@@ -12,16 +12,21 @@ import pandas as pd
 
 from workbench.analysis.binning import Bin, Binning
 from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
-from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
-from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, predictions_of
+from workbench.evaluation.model_predictions import (
+    ModelPredictions,
+    distinctions,
+    is_uncorrected,
+    predictions_of,
+)
 from workbench.evaluation.paired import AlignedPredictions, align, hint_without_common_items, mean_of_known
 from workbench.evaluation.slices import Slices
+from workbench.evaluation.table_notes import comparison_notes
 from workbench.items.items import Items
 from workbench.predictions.measures import MEASURES, Measure, item_quantities
 from workbench.predictions.schema import mid_ranks, text_array
-from workbench.render.labels import column_label
+from workbench.render.labels import column_label, label
 from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
 from workbench.storage.errors import DataError
@@ -40,7 +45,7 @@ class Comparison(AlignedPredictions):
     items : Items (n,)
         The items that every model predicted and whose answer is known, in the order given.
     warnings : list of str
-        What must not be compared, and why: whole sentences.
+        What must not be compared, and why: whole sentences of :mod:`workbench.evaluation.table_notes`.
     correct : array of bool (m, n)
         Whether the prediction is right; of replicates the majority's.
     rank : array of float (m, n)
@@ -117,10 +122,13 @@ class Comparison(AlignedPredictions):
         subset = items if common.all() else items.where(common)
         comparison = cls(subset, models, rows[:, common], annotations, sampling)
         variants = set(items.frame["variant"].unique())
-        comparison.warnings = comparability.list_warnings(
-            comparison.labels, models, rows, comparison.log_prob, variants
-        )
+        comparison.warnings = comparison_notes(comparison.labels, models, rows, comparison.log_prob, variants)
         return comparison
+
+    @cached_property
+    def distinctions(self) -> pd.DataFrame:
+        """The columns in which models of equal names differ, one row per model; no column without any."""
+        return distinctions(self.models)
 
     @property
     def disagreement(self) -> Floats:
@@ -179,7 +187,7 @@ class Comparison(AlignedPredictions):
 
         Columns are `label`, `n`, those of the measures that tables show, `n_perplexity`, `n_seeds` (1 for a
         single run), and of replicates `seed_sd`, `seed_min`, `seed_max`, `spread`
-        (of a random baseline, what it is expected to get right).
+        (of a random baseline, what it is expected to get right); then those of `distinctions`.
         """
         spreads = [spread(right) if right.shape[1] > 1 else {} for right in self.by_seed]
         return pd.DataFrame(
@@ -190,6 +198,7 @@ class Comparison(AlignedPredictions):
                 "n_seeds": [right.shape[1] for right in self.by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
                 "spread": [values.get("spread", "") or self._chance(k) for k, values in enumerate(spreads)],
+                **{str(name): values.to_numpy() for name, values in self.distinctions.items()},
             }
         )
 
@@ -204,7 +213,7 @@ class Comparison(AlignedPredictions):
 
         One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
         `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`, `n_novels`,
-        `model`, `run`, and those of seeds, as `points` has them. NaN: not known.
+        `model`, `run`, and those of seeds and of `distinctions`, as `points` has them. NaN: not known.
         """
         table, units = self.points(), self.units
         columns = measured_columns(
@@ -216,8 +225,9 @@ class Comparison(AlignedPredictions):
             "model": [model.model for model in self.models],
             "run": [model.run for model in self.models],
         }
-        head, spreads = ({name: table[name] for name in names} for names in (("label", "n"), SPREAD))
-        return pd.DataFrame(head | columns | spreads)
+        head, rest = ("label", "n"), (*SPREAD, *self.distinctions.columns)
+        head_columns, last = ({name: table[name] for name in names} for names in (head, rest))
+        return pd.DataFrame(head_columns | columns | last)
 
     def pairs(self) -> pd.DataFrame:
         """Compare the models two by two.
@@ -453,15 +463,21 @@ class Comparison(AlignedPredictions):
     def _models_text(self) -> str:
         measures = self.measures
         writers = {each.name: _percent if each.format == "share" else quantity for each in measures}
+        apart = list(self.distinctions.columns)
         rows = [
-            [row["label"], *(_with_span(row, name, write) for name, write in writers.items()), row["spread"]]
+            [
+                row["label"],
+                *("" if pd.isna(row[name]) else str(row[name]) for name in apart),
+                *(_with_span(row, name, write) for name, write in writers.items()),
+                row["spread"],
+            ]
             for row in self.table().to_dict("records")
         ]
         names = [
             column_label(each.name).label.lower() + (" %" if each.format == "share" else "")
             for each in measures
         ]
-        columns = ["model", *names]
+        columns = ["model", *(label(str(name)).lower() for name in apart), *names]
         if any(row[-1] for row in rows):
             return text_table([*columns, "remark"], rows)
         return text_table(columns, [row[:-1] for row in rows])

@@ -13,19 +13,19 @@ import pandas as pd
 from workbench.analysis.proportions import benjamini_hochberg, holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import (
     SPREAD,
-    list_unpredictable,
     note,
     shown_measures,
     spread_columns,
     typed,
+    unknown_shares,
 )
-from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
+from workbench.evaluation.model_predictions import VARIANT, differing, protocol_of
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
 from workbench.evaluation.slices import check_group_names
+from workbench.evaluation.table_notes import training_note, unknown_note
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -61,7 +61,7 @@ _SCORE_COLUMNS = (
     "source", "unit", "filter", "prompt", "bos", "detokenised",
 )  # fmt: skip
 _OWN_COLUMNS = {
-    *MEASURED, *SPREAD, *_AGAINST, *_PUBLISHED, "place", "protocol", "distinction", "traits", "sets",
+    *MEASURED, *SPREAD, *_AGAINST, *_PUBLISHED, "place", "protocol", "traits", "sets",
     "outcomes", "item_ids", "in_contest",
 }  # fmt: skip
 _TABLES = (  # table, split, variant; a system that an earlier table has is not listed again
@@ -119,13 +119,13 @@ def leaderboard(
         A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
         best first, then published results:
 
-        columns of `by`, `protocol`, `place`, `model`, `distinction`, `system`, `run`
+        columns of `by`, `protocol`, `place`, `model`, `system`, `run`
             Places are within the largest set of runs that have identical items with the same candidates;
             equal accuracies share one. It is null for the other runs, for published rows where the places are
             on a part of the items, and where a group has several data sets or splits. Two runs or more come
             before a single one, then the set on more items, then that of more runs; no run has a place where
-            two sets are equal in this. `distinction` is what tells the row apart from others of its model, or
-            where it was published.
+            two sets are equal in this. Where models of a ranking have the same name, the columns in which
+            they differ follow: options of the model, seed.
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`, `bos`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
@@ -173,36 +173,36 @@ def leaderboard(
         contest = _contest(groups.get(key, []), len(published_rows))
         ranked = _merged_ranking(_ranked(groups.get(key, []), contest, measures), published_rows)
         if not _is_mixed(ranked):
-            unplaced += [_name(row) for row in ranked if not (row["published"] or row["in_contest"])]
+            unplaced += [row["model"] for row in ranked if not (row["published"] or row["in_contest"])]
         rows += [dict(zip(keys, key, strict=True)) | row for row in ranked]
     measures.save()
-    first_names = ("protocol", "place", "model", "distinction", "system", "run", *VARIANT)
-    head = [*names, *(name for name in first_names if name not in names)]
+    apart = _add_distinctions([row for row in rows if not row["published"]], keys)
+    first_names = ("protocol", "place", "model", "system", "run", *VARIANT, *apart)
+    head = [*names, *(name for name in dict.fromkeys(first_names) if name not in names)]
     spread = spread_columns(rows)
     table = typed(pd.DataFrame(rows, columns=[*head, *MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
     dtypes = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | dtypes)
+    table[apart] = table[apart].convert_dtypes()
     datasets = {name for run in measured_runs for name in run.datasets}
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
-    read = [(_name(row), round(share * row["n"]), row["n"]) for row, share in shares]
-    several = [_name(row) for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
+    read = {row["model"]: (round(share * row["n"]), row["n"]) for row, share in shares}
+    several = [row["model"] for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
     pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
     unequal = [f"{_FAIR} Without a place: {'; '.join(unplaced)}."] if unplaced else []
-    warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled, *unequal]
+    unknown = unknown_note(unknown_shares(measured, names))
+    warnings = [*training_note(read), *unknown, *pooled, *unequal]
     table.attrs |= {"note": note(measured, datasets, sampling), "warnings": warnings}
-    if below := [_name(row) for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
+    if below := [row["model"] for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
         table.attrs["note"] += f" Smaller than the smallest detectable difference (MDE): {'; '.join(below)}."
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
-    pairs = zip(table["distinction"], table["source"], strict=True)
-    apart = [text if isinstance(text, str) and text else source for text, source in pairs]
-    table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
-    return Table(table, _layout(table, keys))
+    return Table(table, _layout(table, keys, apart))
 
 
-def _layout(table: pd.DataFrame, keys: Sequence[str]) -> TableLayout:
-    first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
+def _layout(table: pd.DataFrame, keys: Sequence[str], apart: Sequence[str]) -> TableLayout:
+    first = (TableColumn("place", "count"), TableColumn("model", detail="source"), *map(TableColumn, apart))
     n, accuracy, *others = shown_measures(table)
     compared = table["n_paired"].notna()
     of_fewer = bool((table["n_paired"][compared] < table["n"][compared]).any())
@@ -211,8 +211,14 @@ def _layout(table: pd.DataFrame, keys: Sequence[str]) -> TableLayout:
     return TableLayout("Models ranked by accuracy", columns, tuple(keys), "signature", folded="published")
 
 
-def _name(row: dict[str, Any]) -> str:
-    return ", ".join(filter(None, [row["model"], row["distinction"]]))
+def _add_distinctions(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[str]:
+    """Add to rows the columns in which those of one ranking and model differ; return the names of these."""
+    names = ["\n".join(str(row[name]) for name in (*keys, "model")) for row in rows]
+    apart = differing(names, [row["traits"] for row in rows]).drop(columns=_OWN_COLUMNS, errors="ignore")
+    records: Any = apart.to_dict("records")
+    for row, values in zip(rows, records, strict=True):
+        row.update(values)
+    return list(apart.columns)
 
 
 def _order(run: MeasuredRun) -> tuple[Any, ...]:
@@ -260,9 +266,6 @@ def _ranked(
         run.row | ({} if run is best else next(tests)) | {"published": False, "in_contest": id(run) in placed}
         for run in group
     ]
-    names, traits = [row["model"] for row in rows], [row["traits"] for row in rows]
-    for row, distinction in zip(rows, tell_apart(names, traits), strict=True):
-        row["distinction"] = distinction
     p = [row.get("p", np.nan) for row in rows]
     for row, by_holm, by_fdr in zip(rows, holm(p), benjamini_hochberg(p), strict=True):
         row |= {"p_holm": by_holm, "p_fdr_bh": by_fdr}

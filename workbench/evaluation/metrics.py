@@ -16,7 +16,6 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Units
-from workbench.evaluation.comparability import list_training, list_unshared, unpredictable
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     VARIANT,
@@ -31,6 +30,7 @@ from workbench.evaluation.model_predictions import (
     predictions_of,
 )
 from workbench.evaluation.slices import check_group_names, grouped, joined
+from workbench.evaluation.table_notes import shared_notes, training_note, unknown_note
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
 from workbench.predictions import measures
@@ -58,7 +58,7 @@ MEASURES = tuple(dict.fromkeys((
 SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
-_REMARKS = ("chance", "subset", "distinction")
+_REMARKS = ("chance", "subset")
 _PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt", "bos", "text")
 """Parts of a signature, for the columns `VARIANT`."""
 
@@ -99,7 +99,8 @@ def evaluate(
         each of their groups. Null: not known.
 
         `model`, `run`, and the columns of `by`
-            What the row is about.
+            What the row is about; between them, where models have the same name, the columns in which they
+            differ: of the variant, options of the model, seed.
         `n`, `n_known`, `n_tied_items`
             Items with an answer; those whose answer is in the model's vocabulary, or shares its rank.
         `accuracy`, `accuracy_low`, `accuracy_high`
@@ -152,22 +153,23 @@ def evaluate(
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
     models = predictions_of(runs, items, pool=True)
-    counts: list[tuple[str, int, int]] = []
-    apart = distinctions(models)
+    counts: dict[str, tuple[int, int]] = {}
+    names_of_models, apart = labels(models), distinctions(models)
+    apart = apart.drop(columns=[*names, *MEASURES, *SPREAD, *_REMARKS], errors="ignore")
     if not {"variant", "language"} & {*names} and any(map(_has_several_languages, models)):
         names.append("language")
 
     def frames() -> Iterator[pd.DataFrame]:
         """Yield the groups of each model in turn, so that only one model is a frame at a time."""
-        for predictions, distinction in zip(models, apart, strict=True):
+        traits_of_models: Any = apart.to_dict("records")
+        for label, predictions, traits in zip(names_of_models, models, traits_of_models, strict=True):
             frame = joined(predictions, names, items, annotations)
             if "language" in names and "language" not in frame:
                 frame["language"] = frame["variant"].map(language)
             datasets.update(frame["dataset"].dropna().unique())
             in_training, is_asked = frame["in_training"], frame["correct"].notna()
-            label = ", ".join(filter(None, [predictions.model, distinction]))
-            counts.append((label, int(in_training[is_asked].sum()), int(is_asked.sum())))
-            head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
+            counts[label] = int(in_training[is_asked].sum()), int(is_asked.sum())
+            head = {"model": predictions.model, "run": predictions.run, **traits}
             random = is_random(frame)
             for group, members in _groups(frame, names):
                 subset = subset_of(members) if _WHOLE.issuperset(names) else ""
@@ -177,18 +179,16 @@ def evaluate(
 
     measured_rows = measure_all(frames(), sampling)
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
-    heads = ("model", "run", *(["distinction"] if any(apart) else []))
-    columns = [name for name in heads if name not in names] + names
-    columns += [*MEASURES, *_REMARKS[:2], *spread_columns(rows)]
+    columns = [name for name in dict.fromkeys(("model", "run", *apart.columns)) if name not in names] + names
+    columns += [*MEASURES, *_REMARKS, *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    unshared = list_unshared(labels(models), models)
-    warnings = [*list_training(counts), *unshared, *list_unpredictable(table, names)]
+    table[apart.columns] = table[apart.columns].convert_dtypes()
+    unshared = shared_notes(names_of_models, models)
+    warnings = [*training_note(counts), *unshared, *unknown_note(unknown_shares(table, names))]
     warnings += list_answer_notes(models)
     table.attrs |= {"note": note(table, datasets, sampling), "warnings": warnings}
-    repeated = any(apart) and table.duplicated(["model", *names]).any()
-    model = TableColumn("model", detail="distinction" if repeated else "")
-    groups = (_group_column(table[name]) for name in names if name != "model")
-    layout = (model, *groups, *shown_measures(table))
+    groups = (_group_column(table[name]) for name in [*apart.columns, *names] if name != "model")
+    layout = (TableColumn("model"), *groups, *shown_measures(table))
     return Table(table, TableLayout("Accuracy, perplexity and median rank", layout, signature="signature"))
 
 
@@ -550,17 +550,16 @@ def note(table: pd.DataFrame, datasets: Iterable[str], sampling: BootstrapSettin
     return f"{'; '.join(sentences)}."
 
 
-def list_unpredictable(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Return notes on answers that models cannot predict, for a table of measures by `names`."""
-    lost = {} if "known" in names else dict(_lost(table, names))
-    return list(filter(None, [unpredictable(lost)]))
+def unknown_shares(table: pd.DataFrame, names: Sequence[str]) -> dict[str, float]:
+    """Return the share of answers that models cannot predict, for a table of measures by `names`.
 
-
-def _lost(table: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Yield the rows of a table of measures, named, with the share of answers that are not known."""
+    It is the greatest of the rows of a model and group. Left out are rows where nothing is known of the
+    answers, as of some runs that were imported, and groups by ``known``.
+    """
     groups = [name for name in names if name != "model" and len(table[name].unique()) > 1]
-    for row in table.to_dict("records"):
-        values = [row["model"], row.get("distinction"), *(row[name] for name in groups)]
-        label = ", ".join(dict.fromkeys(str(value) for value in values if not pd.isna(value) and value != ""))
-        if row["n_known"]:  # else nothing is known of the answers of some runs that were imported
-            yield label, 1 - row["n_known"] / row["n"]
+    shares: dict[str, float] = {}
+    for row in table.to_dict("records") if "known" not in names else ():
+        label = ", ".join(str(row[name]) for name in ("model", *groups) if not pd.isna(row[name]))
+        if row["n_known"]:
+            shares[label] = max(shares.get(label, 0.0), 1 - row["n_known"] / row["n"])
+    return shares

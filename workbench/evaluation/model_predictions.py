@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -324,111 +324,67 @@ def _named(model: str, variants: Iterable[Any]) -> str:
 
 
 def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
-    """Return unique names of models, with the distinctions of models of the same name.
+    """Return unique names of models: those of equal names are numbered in their order, as in ``LSTM #2``.
 
-    That is as few as needed of data set, split, variant, `VARIANT`, options of the model, and seed, as in
-    ``LSTM, capitalised``; then the name of the run; then a number. With `by_set`, models on different data
-    sets or splits may share a name, as where each set has a panel.
+    With `by_set`, models on different data sets or splits may share a name, as where each set has a panel.
     """
-    apart = zip(models, distinctions(models, by_set=by_set), strict=True)
-    return [", ".join(filter(None, [model.model, distinction])) for model, distinction in apart]
+    names = [model.model for model in models]
+    sets = [tuple(map(traits_of(model).get, ("dataset", "split"))) for model in models] if by_set else names
+    return numbered(names, sets)
 
 
-def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
-    """Return each model's distinction from others of its name, see `labels`; empty without any."""
-    traits = [traits_of(model) for model in models]
-    names = [
-        f"{model.model}\n{each['dataset']}\n{each['split']}" if by_set else model.model
-        for model, each in zip(models, traits, strict=True)
+def numbered(names: Sequence[str], sets: Sequence[Any] | None = None) -> list[str]:
+    """Return unique names: equal ones, of those of one of the `sets`, are numbered in their order."""
+    keys = list(zip(names, names if sets is None else sets, strict=True))
+    return [
+        f"{name} #{keys[: k + 1].count(keys[k])}" if keys.count(keys[k]) > 1 else name
+        for k, name in enumerate(names)
     ]
-    return tell_apart(names, traits)
 
 
-def traits_of(model: ModelPredictions) -> dict[str, str]:
-    """Return possible distinctions of a model from others of its name, the most important first."""
+def distinctions(models: Sequence[ModelPredictions]) -> pd.DataFrame:
+    """Return the columns in which models of equal names differ, one row per model; see `differing`."""
+    names = [model.model for model in models]
+    return differing(names, [traits_of(model) for model in models] if len({*names}) < len(names) else [])
+
+
+def differing(names: Sequence[str], traits: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the `traits` in which models of equal `names` differ, one row per model, null where it has none.
+
+    The run is among them where nothing else tells two models apart.
+    """
+    frame = pd.DataFrame(list(traits), index=range(len(names)), dtype=object)
+    name_of = pd.Series(list(names), frame.index)
+    columns = [
+        column for column in frame.columns
+        if frame[[column]].assign(name=name_of).drop_duplicates()["name"].duplicated().any()
+    ]  # fmt: skip
+    others = [column for column in columns if column != "run"]
+    if not frame[others].assign(name=name_of).duplicated().any():
+        columns = others
+    return frame[columns].convert_dtypes()
+
+
+def traits_of(model: ModelPredictions) -> dict[str, Any]:
+    """Return what may tell a model apart from others of its name: its variant, options, seed and run."""
     rows = np.arange(len(model.table))
-    names = ("dataset", "split", "variant", *VARIANT)
-    traits = {name: words_of(name, frozenset(model.values(name, rows))) for name in names}
-    return traits | settings_of(model)
-
-
-def settings_of(model: ModelPredictions) -> dict[str, str]:
-    """Return the options, the seed and the run of a model in words; see `tell_apart`."""
-    traits: dict[str, str] = {}
+    traits: dict[str, Any] = {}
+    for name in ("dataset", "split", "variant", *VARIANT):
+        values = sorted(model.values(name, rows), key=str)
+        traits[name] = ", ".join(map(str, values)) if len(values) > 1 else next(iter(values), None)
     options = model.info.get("config")
     for name, value in (options if isinstance(options, Mapping) else {}).items():
-        if name not in VARIANT and isinstance(value, str | int | float):
-            traits[f"option {name}"] = f"{str(name).replace('_', ' ')} {value}"
-    seed = model.info.get("seed")
-    traits["seed"] = "" if seed is None else f"seed {seed}"
-    return traits | {"run": model.run or "not stored"}
+        if name not in traits and isinstance(value, str | int | float):
+            traits[str(name)] = value
+    return {"seed": model.info.get("seed")} | traits | {"run": model.run}
 
 
-def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return each row's distinction from the others of its name; empty without any.
-
-    A trait is named where it divides rows that all traits before it leave alike, the seed and the run last;
-    rows that no trait divides are numbered.
-    """
-    words: list[list[str]] = [[] for _ in names]
-    keys: list[tuple[str, ...]] = [(name,) for name in names]
-    names_of_traits = dict.fromkeys(trait for each in traits for trait in each)
-    for trait in sorted(names_of_traits, key=lambda name: {"seed": 1, "run": 2}.get(name, 0)):
-        values = [each.get(trait, "") for each in traits]
-        among: dict[tuple[str, ...], set[str]] = {}
-        for key, value in zip(keys, values, strict=True):
-            among.setdefault(key, set()).add(value)
-        for k, (key, value) in enumerate(zip(keys, values, strict=True)):
-            if len(among[key]) > 1:
-                words[k].append(value)
-                keys[k] = (*key, value)
-    for k, key in enumerate(keys):
-        if (number := keys[: k + 1].count(key)) > 1:
-            words[k].append(f"#{number}")
-    return [", ".join(filter(None, each)) for each in words]
-
-
-_SPELT: dict[str, dict[Any, str]] = {
-    "unit": {
-        "word": "whole words", "whole-word": "whole words and their ends",
-        "last-token": "the last token only",
-    },
-    "filter": {"none": "no words excluded", "stop-words": "stop words excluded"},
-    "case": {"sum": "cased forms added"},
-    "bos": {
-        "added": "with BOS", "none": "without BOS", "text": "BOS in the text", "omitted": "BOS left out",
-        "tokenizer": "BOS if the tokenizer adds it", "unknown": "BOS not known",
-    },
-    "detokenised": {True: "detokenised", False: "text as released"},
+_UNITS = {
+    "word": "whole words", "whole-word": "whole words and their ends", "last-token": "the last token only",
 }  # fmt: skip
+_UNUSUAL = {"text": "BOS in the text", "omitted": "BOS left out", "unknown": "BOS not known"}
+"""Beginnings of texts that are no habit of a tokenizer."""
 _NO_PROMPT = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
-_UNUSUAL = ("text", "omitted", "unknown")  # beginnings of texts that are no habit of a tokenizer
-
-
-def words_of(name: str, values: frozenset[Any]) -> str:
-    """Return the values of a column of `VARIANT`, or of another column, in words."""
-    write: Callable[[Any], str] = {
-        "vocabulary_size": lambda size: f"{size:,} words",
-        "unknown": lambda how: f"unknown answers {how}",
-        "prompt": lambda text: _prompt(str(text)),
-    }.get(name, lambda value: _SPELT.get(name, {}).get(value, str(value)))
-    missing = {
-        "case": "words as spelt", "prompt": "no prompt", "vocabulary_size": "no vocabulary named",
-        "bos": "BOS not named", "detokenised": "text as released",
-    }.get(name, "not known")  # fmt: skip
-    return ", ".join(sorted(map(write, values))) or missing
-
-
-def _prompt(text: str) -> str:
-    """Describe a prompt briefly: number of examples, and the template."""
-    try:
-        prompt = json.loads(text)
-        template, shots, seed = str(prompt["template"]), int(prompt["shots"]), prompt.get("seed")
-    except _NO_PROMPT:
-        return _short(text, 60)
-    drawn = f" drawn by seed {seed}" if shots and seed is not None else ""
-    words = [f"{shots} {'example' if shots == 1 else 'examples'}{drawn}, template {_short(template, 40)!r}"]
-    return ", ".join(words + _boundaries(prompt))
 
 
 def _boundaries(prompt: Mapping[str, Any]) -> list[str]:
@@ -446,7 +402,7 @@ def protocol_of(row: Mapping[str, Any]) -> str:
     """
     values = {name: row.get(name) for name in VARIANT}
     unit, bos = values["unit"], values["bos"]
-    words = [_SPELT["unit"].get(unit, unit if isinstance(unit, str) and unit else "unit not stated")]
+    words = [_UNITS.get(str(unit), unit if isinstance(unit, str) and unit else "unit not stated")]
     words += ["stop words excluded"] if values["filter"] == "stop-words" else []
     words += ["detokenised"] if str(values["detokenised"]) == "True" else []
     try:
@@ -458,7 +414,7 @@ def protocol_of(row: Mapping[str, Any]) -> str:
         words += [f"{shots} {'example' if shots == 1 else 'examples'}"] if shots else []
         words += [f"template {_short(template, 40)!r}"] if template != "{text}" else []
         words += _boundaries(prompt)
-    words += [_SPELT["bos"][bos]] if bos in _UNUSUAL else []
+    words += [_UNUSUAL[bos]] if bos in _UNUSUAL else []
     return ", ".join(words)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -14,11 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.analysis.proportions import mcnemar, paired_interval
-from workbench.evaluation import bootstrap, comparability
+from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
-from workbench.evaluation.model_predictions import ModelPredictions, filled_column, labels, protocol_of
+from workbench.evaluation.model_predictions import (
+    ModelPredictions,
+    filled_column,
+    is_uncorrected,
+    labels,
+    protocol_of,
+)
 from workbench.items.ablation import RENAMED, split_variant
 from workbench.render.numbers import fixed
+from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
 MCNEMAR = "exact McNemar test"
@@ -237,6 +244,51 @@ def _standard_errors(sums: Floats, sizes: Floats, seeds: Seeds) -> tuple[Floats,
     return np.sqrt(variance), df
 
 
+def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
+    """Return whether two models read different texts or predict different units, so not comparable.
+
+    What a model sees of a text, the query alone for instance, is not another text.
+    """
+    text_a, text_b = ({split_variant(str(variant))[0] for variant in each["variant"]} for each in (a, b))
+    return text_a != text_b or a["unit"] != b["unit"]
+
+
+def other_candidates(a: pa.Array, b: pa.Array) -> bool:
+    """Return whether one of the items has other candidates for one model than for another.
+
+    Both (n,) are digests as :meth:`ModelPredictions.candidates` gives them; null where they are not known.
+    """
+    return bool(pc.any(pc.not_equal(a, b), min_count=0).as_py())
+
+
+def joint_candidates(candidates: pa.Array) -> str | None:
+    """Return what is known of the candidates of items (n,) as if they were one item's.
+
+    So `other_candidates` compares two models on the same items, in the same order, by one value of each.
+    """
+    return None if candidates.null_count else digest(*candidates.to_pylist())
+
+
+def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
+    """Return whether probabilities of two models are of different events, so not comparable."""
+    return other_task(a, b) or any(a[name] != b[name] for name in ("vocabulary_size", "unknown"))
+
+
+def of_one_event(corrected: Floats, uncorrected: Floats) -> Floats:
+    """Return log-probabilities of answers (m, n) that are of the same event for all models.
+
+    Where some models have those of the sub-tokens alone, whatever follows them (``log_prob_uncorrected``),
+    that is those of all models if all have them; else it is NaN for these models.
+    """
+    alone = np.array([is_uncorrected(*pair) for pair in zip(corrected, uncorrected, strict=True)])
+    missing = np.isnan(corrected)
+    if not alone.any() or (alone | missing.all(axis=1)).all():
+        return corrected
+    if not np.isnan(uncorrected[~missing]).any():
+        return np.where(missing, np.nan, uncorrected)
+    return np.where(alone[:, None], np.nan, corrected)
+
+
 class AlignedPredictions:
     """The predictions of several models (m) on items (n) that all of them predicted.
 
@@ -292,7 +344,7 @@ class AlignedPredictions:
             np.stack([model.log_prob[r] for model, r in self._each()]),
             np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
         )
-        self.log_prob: Floats = comparability.of_one_event(*self._log_probs)
+        self.log_prob: Floats = of_one_event(*self._log_probs)
         self._other_tasks: dict[tuple[int, int], bool] = {}
         # in the order of `evaluate`, so that a seed draws the same items
         self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
@@ -368,9 +420,9 @@ class AlignedPredictions:
     def _is_other_task(self, a: int, b: int) -> bool:
         """Return whether two models do different tasks on the items; kept, as each selection asks again."""
         if (a, b) not in self._other_tasks:
-            self._other_tasks[a, b] = comparability.other_task(
-                self.value_sets(a), self.value_sets(b)
-            ) or comparability.other_candidates(self.candidates[a], self.candidates[b])
+            self._other_tasks[a, b] = other_task(self.value_sets(a), self.value_sets(b)) or other_candidates(
+                self.candidates[a], self.candidates[b]
+            )
         return self._other_tasks[a, b]
 
     def log_prob_difference(self, a: int, b: int) -> Floats:

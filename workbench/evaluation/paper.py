@@ -15,24 +15,22 @@ import pandas as pd
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import list_unshared, unpredictable
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.model_predictions import (
     VARIANT,
     ModelPredictions,
+    differing,
     is_of_papers,
     labels,
-    one_value,
     predictions_of,
-    settings_of,
-    tell_apart,
-    words_of,
+    traits_of,
 )
+from workbench.evaluation.table_notes import shared_notes, unknown_note
 from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH, language
-from workbench.render.labels import tooltip
+from workbench.render.labels import label, tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
 from workbench.storage.errors import check_option
@@ -65,6 +63,10 @@ _PERPLEXITY = (
     "Perplexity is exp(-mean ln p) per target word; an answer tied with other words has their mean rank."
 )
 _APART = "No difference is shown where our items are not those of the paper's numbers"
+_RESAMPLED = (
+    "Whole novels were resampled where every item names its novel; else items were, and single runs have"
+    " Wilson's interval of the accuracy."
+)
 _ON_TEST = "The paper's numbers are on the test set."
 _COMPLETION = (
     "The paper's numbers are on all 1,040 questions, that of human readers on 100 of them.",
@@ -82,18 +84,19 @@ _NOTES = {
 _VARIANTS = ("plain", "capitalised", "openai")
 _PERCENT = 100
 _EACH = """paper: the published value with the paper's digits; ours: our value; interval: its confidence \
-interval; difference: our value minus the paper's; n: our items."""
+interval; known: ours on the items whose answer is in the vocabulary or among the choices; \
+difference: our value minus the paper's; n: our items."""
 _KEYS = ("system", "variant", *VARIANT)
 _SPREAD = ("seed_sd", "seed_min", "seed_max")
 _TEXTS = (
-    "section", "system", "model", "distinction", "run", "column", "split", "word_class", "measure",
+    "section", "system", "model", "run", "column", "split", "word_class", "measure",
     "measured_in", "printed", "resampled_by", "variant", "unit", "filter", "case", "unknown", "bos",
 )  # fmt: skip
 _WHOLE = ("n", "n_of_paper", "n_released", "n_known", "n_seeds", "vocabulary_size")
 _NUMBERS = (*("published", "ours", "low", "high", "difference", "ours_known", "expected"), *_SPREAD)
 _KINDS = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_NUMBERS, "Float64")
 _KINDS |= {"is_drawn": "boolean", "detokenised": "boolean", "prompt": "object"}
-_TITLES = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers", "bos": "BOS"}
+_NOT_OF_ROWS = ["dataset", "split"]  # columns of the table or of its sections, not of rows
 
 
 class Column(NamedTuple):
@@ -213,6 +216,8 @@ class ResultsTable:
     notes : tuple of str
     rows : {"ours", "all"}
         Which rows are shown; `frame` has all of them.
+    distinctions : tuple of str
+        Columns of `frame` in which rows of one model differ, and which are shown.
     """
 
     name: str
@@ -220,6 +225,7 @@ class ResultsTable:
     frame: pd.DataFrame = field(repr=False)
     notes: tuple[str, ...] = ()
     rows: str = "ours"
+    distinctions: tuple[str, ...] = ()
 
     def to_html(self) -> str:
         """Return the table as an HTML fragment for light and dark pages, everything escaped."""
@@ -249,16 +255,24 @@ class ResultsTable:
             rows = sections.setdefault(section, [])
             listed = every or not pd.isna(model) or _of_people(system)
             if listed and (section, system) != before and any(not pd.isna(cell["printed"]) for cell in cells):
-                rows.append(_of_paper(cells))
+                rows.append(self._with_distinctions(_of_paper(cells), {}))
             if not pd.isna(model):
-                rows += _of_ours(cells)
+                first, *others = _of_ours(cells)
+                rows.append(self._with_distinctions(first, cells[0]))
+                rows += [self._with_distinctions(row, {}) for row in others]
             before = (section, system) if listed else None
         headings = [
             Heading("System or model", f"{tooltip('system')} {tooltip('model')}", numeric=False),
+            *(Heading(label(name), tooltip(name), numeric=False) for name in self.distinctions),
             Heading("Value", _EACH, numeric=False),
             *(Heading(f"{name} (%)" if unit == "fraction" else name) for name, unit in columns),
         ]
         return Grid(self.title, headings, {name: rows for name, rows in sections.items() if rows}, self.notes)
+
+    def _with_distinctions(self, row: Sequence[Cell], values: Mapping[Any, Any]) -> list[Cell]:
+        """Return the cells of a row with those of `distinctions` after the first."""
+        texts = [values.get(name) for name in self.distinctions]
+        return [row[0], *(Cell("" if pd.isna(text) else str(text)) for text in texts), *row[1:]]
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -285,12 +299,14 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
     def number(column: str, *, sign: bool = False) -> Callable[[dict[Any, Any]], str]:
         return lambda cell: in_unit(cell[column], cell["measured_in"], sign=sign)
 
-    system, model = cells[0]["system"], _name(cells[0])
+    system, model = cells[0]["system"], str(cells[0]["model"])
     of_ours = not pd.isna(system) and all(pd.isna(cell["printed"]) for cell in cells)
     values = [Cell(number("ours")(cell)) for cell in cells]
     yield [Cell(model, f"({system})" if of_ours else ""), Cell("ours"), *values]
     if any(cell["is_drawn"] is True for cell in cells):
         yield from row("expected", "expected", number("expected"))
+    if any(cell["n_known"] < cell["n"] for cell in cells if not pd.isna(cell["ours_known"])):
+        yield from row("known", "ours_known", number("ours_known"))
     yield from row("interval", "low", lambda cell: f"[{number('low')(cell)}, {number('high')(cell)}]")
     seeds = max((cell["n_seeds"] for cell in cells if not pd.isna(cell["n_seeds"])), default=0)
     yield from row(f"SD of {seeds} seeds", "seed_sd", number("seed_sd"))
@@ -303,10 +319,6 @@ def _n_text(cell: Mapping[Any, Any]) -> str:
     n, n_released = cell["n"], cell["n_released"]
     is_complete = pd.isna(n_released) or n >= n_released
     return MISSING if not n else f"{n:,}" if is_complete else f"{n:,} of {n_released:,}"
-
-
-def _name(cell: Mapping[Any, Any]) -> str:
-    return ", ".join(str(cell[name]) for name in ("model", "distinction") if cell[name])
 
 
 def table(
@@ -371,18 +383,20 @@ def table(
     present = {str(split) for model in models for split in model.frame["split"].unique()}
     layout = _with_people(layout_of(name, split, present))
     cells: list[dict[str, Any]] = []
+    apart: dict[str, None] = {}
     for section in dict.fromkeys(column.section for column in layout.columns):
         columns = [column for column in layout.columns if column.section == section]
         of_section = _rows(models, task, columns, sampling)
-        _distinguish(of_section)
+        apart |= dict.fromkeys(_add_distinctions(of_section))
         for system, row in _ordered(of_section, columns):
             cells += [_cell(column, system, row, *_sizes(layout.name, column, dataset)) for column in columns]
-    frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
+    frame = pd.DataFrame(cells, columns=list(dict.fromkeys([*_KINDS, *apart]))).astype(_KINDS)
+    frame[list(apart)] = frame[list(apart)].convert_dtypes()
     notes = _notes(layout, frame, models, dataset, sampling)
     title = layout.title
     if dataset not in {None, layout.dataset} and frame["ours"].notna().any():
         title += f"; ours on the data set {dataset!r}, not that of the paper"
-    return ResultsTable(name, title, frame, tuple(notes), rows)
+    return ResultsTable(name, title, frame, tuple(notes), rows, tuple(apart))
 
 
 @dataclass(eq=False)
@@ -391,9 +405,14 @@ class _Row:
 
     key: tuple[Any, ...]
     model: str
-    distinction: str = ""
+    traits: dict[str, Any] = field(default_factory=dict)
     models: list[ModelPredictions] = field(default_factory=list)
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> str:
+        """Names of the stored runs."""
+        return ", ".join(dict.fromkeys(filter(None, (model.run for model in self.models))))
 
 
 def _rows(
@@ -420,18 +439,16 @@ def _rows(
     return rows
 
 
-def _distinguish(rows: Sequence[_Row]) -> None:
-    """Set the distinction of each row from the other rows of its model."""
-    traits: list[dict[str, str]] = []
-    for row in rows:
-        values = zip(_KEYS[1:], row.key[1:], strict=True)
-        traits.append({name: words_of(name, frozenset({value} - {None})) for name, value in values})
-        settings = [settings_of(model) for model in row.models]
-        for name in dict.fromkeys(name for each in settings for name in each):
-            words = (each.get(name) for each in settings)
-            traits[-1][name] = ", ".join(dict.fromkeys(filter(None, words)))
-    for row, distinction in zip(rows, tell_apart([row.model for row in rows], traits), strict=True):
-        row.distinction = distinction
+def _add_distinctions(rows: Sequence[_Row]) -> list[str]:
+    """Add to rows of one section the columns in which those of one model differ; return their names."""
+    traits = [
+        traits_of(row.models[0]) | dict(zip(_KEYS, row.key, strict=True)) | {"run": row.runs} for row in rows
+    ]
+    apart = differing([row.model for row in rows], traits).drop(columns=_NOT_OF_ROWS, errors="ignore")
+    records: Any = apart.to_dict("records")
+    for row, values in zip(rows, records, strict=True):
+        row.traits = values
+    return list(apart.columns)
 
 
 def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
@@ -477,8 +494,7 @@ def _cell(
     }  # fmt: skip
     if row is not None:
         cell |= dict(zip(_KEYS[1:], row.key[1:], strict=True))
-        cell |= {"model": row.model, "distinction": row.distinction}
-        cell |= {"run": ", ".join(dict.fromkeys(filter(None, (model.run for model in row.models))))}
+        cell |= {"model": row.model, "run": row.runs} | row.traits
     if row is None or (measures := row.measures.get(column.label)) is None:
         return cell
     scale = _PERCENT if column.unit == "percent" else 1
@@ -514,40 +530,28 @@ def _notes(
     rest = "" if is_same else ", not on those of the paper"
     yield f"Our results are on items of {layout.dataset if is_same else dataset} ({splits}){rest}."
     yield from layout.notes
-    yield f"{_variants(ours)}."
-    if ours["vocabulary_size"].notna().any():
+    values = {name: ours[name].dropna().unique().tolist() for name in ("variant", *VARIANT)}
+    texts = {label(name): ", ".join(map(str, each)) for name, each in values.items() if each}
+    yield f"{'. '.join(f'{name}: {text}' for name, text in texts.items())}."
+    if values["vocabulary_size"]:
         yield (
             "An answer outside the vocabulary counts as wrong and has the rank after the last word. Its"
             " probability is that of <unk> (unk), that divided by the number of words that <unk> stands for"
             " (shared), or not defined (none)."
         )
-    accuracy = ours[(ours["measure"] == "accuracy") & (ours["n_known"] < ours["n"])]
-    for section, section_rows in accuracy.groupby("section", sort=False):
-        several = len(set(section_rows["column"])) > 1
-        values = [
-            f"{_name(cell)} {in_unit(cell['ours_known'], cell['measured_in'])}"
-            f" ({cell['column'] + ', ' if several else ''}{cell['n_known']:,} of {cell['n']:,})"
-            for cell in section_rows.to_dict("records")
-        ]
-        suffix = f" ({section!s})" if section else ""
-        lost = {
-            f"{_name(cell)}, {cell['column']}" if several else _name(cell): 1 - cell["n_known"] / cell["n"]
-            for cell in section_rows.to_dict("records")
-        }
-        if warning := unpredictable(lost):
-            yield warning
-        counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{suffix}"
-        yield f"{counted}: {'; '.join(values)}."
+    lost: dict[str, float] = {}
+    for cell in ours[(ours["measure"] == "accuracy") & (ours["n_known"] > 0)].to_dict("records"):
+        lost[cell["model"]] = max(lost.get(cell["model"], 0.0), 1 - cell["n_known"] / cell["n"])
+    yield from unknown_note(lost)
     compared = ours["difference"].notna()
     differences = " Differences are ours minus the paper's." if compared.any() else ""
     if (ours["printed"].notna() & ~compared & ours["n"].gt(0)).any():
         yield f"{_APART}: another data set, split, or a part of it, or another protocol."
     yield (
         f"Intervals are {_PERCENT * sampling.level:g} % confidence intervals of our values."
-        f"{differences} {_resampled(ours)}"
-        f" Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
+        f"{differences} {_RESAMPLED} Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
     )
-    yield from list_unshared(labels(models), models)
+    yield from shared_notes(labels(models), models)
     if ours["n_seeds"].notna().any():
         yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
@@ -555,31 +559,3 @@ def _notes(
     seeds = {f"{model.model}: {model.info['seed']}" for model in models if model.info.get("seed") is not None}
     if seeds:
         yield f"Seeds of the runs: {'; '.join(sorted(seeds))}."
-
-
-def _variants(ours: pd.DataFrame) -> str:
-    """Describe the variants of the rows, with the models of each where models differ."""
-    phrases = []
-    for name in ("variant", *VARIANT):
-        title = _TITLES.get(name, name)
-        by_models: dict[str, list[str]] = {}
-        models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
-        for value, who in models.items():
-            text = f"{value:,}" if name == "vocabulary_size" else str(value)
-            by_models.setdefault("; ".join(sorted(who)), []).append(text)
-        values = {who: " and ".join(several) for who, several in by_models.items()}
-        if len(values) == 1 and ours[name].notna().all():
-            phrases.append(f"{title} {next(iter(values.values()))}")
-        elif values:
-            phrases.append(f"{title} " + ", ".join(f"{value} ({who})" for who, value in values.items()))
-    return ". ".join(f"{text[:1].upper()}{text[1:]}" for text in phrases)
-
-
-def _resampled(ours: pd.DataFrame) -> str:
-    by = one_value(ours["resampled_by"])
-    if by == "novel":
-        return "Whole novels were resampled."
-    items = "Accuracies have Wilson's interval over items; for the other measures items were resampled."
-    if ours["n_seeds"].notna().any():
-        items = items.replace("other measures", "other measures, and for means over seeds,")
-    return items if by == "item" else f"{items} Where every item names its novel, novels were resampled."

@@ -12,13 +12,14 @@ from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import (
     MEASURES,
     SPREAD,
-    list_unpredictable,
     measure,
     note,
     shown_measures,
     typed,
+    unknown_shares,
 )
 from workbench.evaluation.model_predictions import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
+from workbench.evaluation.table_notes import unknown_note
 from workbench.items.schema import WORD_CLASSES
 from workbench.predictions.schema import mid_ranks
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -130,7 +131,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
     mean = f"Accuracy is the mean over {len(models)} runs that differ in the seed alone{of_seeds}"
     how = note(table, set(frame["dataset"].dropna()), sampling)
-    table.attrs["warnings"] = list_unpredictable(table, ["word_class"])
+    table.attrs["warnings"] = unknown_note(unknown_shares(table, ["word_class"]))
     table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
     bounds = (TableColumn(name, "share") for name in ("seed_min", "seed_max"))

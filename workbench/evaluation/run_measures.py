@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import joint_candidates, other_candidates, other_task
 from workbench.evaluation.metrics import chance_text, is_random, measure_all, subset_of
 from workbench.evaluation.model_predictions import (
     BY_SEED,
@@ -29,7 +28,7 @@ from workbench.evaluation.model_predictions import (
     predictions_of,
     traits_of,
 )
-from workbench.evaluation.paired import accuracy_tests
+from workbench.evaluation.paired import accuracy_tests, joint_candidates, other_candidates, other_task
 from workbench.evaluation.significance import compare_pair
 from workbench.evaluation.slices import OF_PREDICTIONS, check_group_names, grouped, joined
 from workbench.items.items import Items
@@ -55,7 +54,7 @@ MEASURED = (
 Group = tuple[Any, ...]
 """The values of the columns that a ranking is by."""
 
-_VERSION = 10  # of measures and tests that are kept: raised where results or labels change
+_VERSION = 11  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _USUAL = BootstrapSettings()

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import list_warnings, other_event
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import (
     FEWEST_NOVELS,
@@ -25,8 +24,10 @@ from workbench.evaluation.paired import (
     describe_mde,
     hint_without_common_items,
     mcnemar_power,
+    other_event,
 )
 from workbench.evaluation.replicates import training_seeds
+from workbench.evaluation.table_notes import comparison_notes, trained_note
 from workbench.items.items import Items, check_items
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -42,7 +43,7 @@ class Significance:
     Attributes
     ----------
     a, b : str
-        Names of the models (with their runs where the names are equal).
+        Names of the models (numbered where they are equal).
     n : int
         Items that both predicted and whose answer is known.
     accuracy_a, accuracy_b : float
@@ -281,15 +282,10 @@ def _describe_seeds(paired: AlignedPredictions) -> Iterator[str]:
         if min(number) == 2:  # noqa: PLR2004 - the least that has a spread
             yield "Two seeds tell little of the spread between seeds: three or more are better."
         return
-    trained = [
-        f"“{label}”" for label, model, k in zip(paired.labels, paired.models, number, strict=True)
+    yield from trained_note([
+        label for label, model, k in zip(paired.labels, paired.models, number, strict=True)
         if k > 1 or training_seeds(model.info)
-    ]  # fmt: skip
-    if trained:
-        yield (
-            f"The test is of these trainings: another training of {' or '.join(trained)} may differ."
-            " wb.replicates of several seeds on both sides has their spread in p."
-        )
+    ])  # fmt: skip
 
 
 def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool = False) -> ModelPredictions:
@@ -323,7 +319,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
     )
     units, pair = paired.units, np.array([[0], [1]])
     test = paired.tests(pair)
-    notes = list_warnings(paired.labels, [a, b], rows, paired.log_prob)
+    notes = comparison_notes(paired.labels, [a, b], rows, paired.log_prob)
     notes += [*_describe_units(paired), *_describe_seeds(paired)]
     if units.by == "item" and "lambada" in a.values("dataset", paired.rows[0]):
         notes.append(f"{bootstrap.LAMBADA}.")

@@ -93,7 +93,10 @@ def comparison_page(
         "compare/page.html",
         summary=_summary(comparison),
         warnings=comparison.warnings,
-        measures=[column_label(each.name).label.lower() for each in comparison.measures],
+        measures=[
+            *(column_label(each.name).label.lower() for each in comparison.measures),
+            *(label(str(name)).lower() for name in comparison.distinctions),
+        ],
         models=_models(comparison, table),
         intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
@@ -154,6 +157,10 @@ def _models(comparison: Comparison, table: pd.DataFrame) -> list[dict[str, Any]]
         cells = [
             (column_label(each.name).label.lower(), *_measure(row, each, comparison.n))
             for each in comparison.measures
+        ]
+        cells += [
+            (label(str(name)).lower(), DASH if pd.isna(row[name]) else str(row[name]), "")
+            for name in map(str, comparison.distinctions)
         ]
         models.append({
             "label": row["label"], "measures": cells, "spread": row["spread"],

@@ -18,7 +18,7 @@ from workbench.evaluation.paired import POWER, describe_mde
 from workbench.items import text as wt
 from workbench.items.items import Item
 from workbench.predictions.measures import Measure
-from workbench.render.labels import column_label
+from workbench.render.labels import column_label, label
 from workbench.render.numbers import (
     fixed,
     p_value,
@@ -87,10 +87,17 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
             "label": row["label"], "name": names[index], "key": letters(index),
             "colour": PALETTE[index % len(PALETTE)], "palette_round": index // len(PALETTE),
             "spread": row["spread"], "bar": [_length(value, top) for value in ends[index]],
-            "measures": [_measure_cell(each, row, quick=quick) for each in comparison.measures],
+            "measures": [
+                *(_measure_cell(each, row, quick=quick) for each in comparison.measures),
+                *((_text(row[name]), "", "") for name in comparison.distinctions),
+            ],
         }
         for index, row in enumerate(rows)
     ]  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    return DASH if pd.isna(value) else str(value)
 
 
 def _values(row: Mapping[Any, Any], name: str) -> tuple[float, float, float]:
@@ -121,8 +128,11 @@ def _measure_cell(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> t
 
 
 def measure_heads(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the heading and the tooltip of each measure in the table of models."""
-    return [(measure_heading(each), column_label(each.name).tooltip) for each in comparison.measures]
+    """Return the heading and the tooltip of each measure in the table of models, then of `distinctions`."""
+    return [
+        *((measure_heading(each), column_label(each.name).tooltip) for each in comparison.measures),
+        *((label(str(name)), column_label(str(name)).tooltip) for name in comparison.distinctions),
+    ]
 
 
 def measure_heading(measure: Measure) -> str:

@@ -1,0 +1,216 @@
+"""Notes under tables and comparisons: fixed sentences with numbers in them, each chosen by a condition.
+
+That on answers that differ from the items' by marks alone is of :mod:`workbench.predictions.schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.evaluation.bootstrap import Floats, Ints
+from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, list_answer_notes
+from workbench.evaluation.paired import other_candidates
+from workbench.items.ablation import split_variant
+from workbench.items.language import language_name, languages_of
+from workbench.render.labels import label as label_of
+from workbench.render.numbers import percent
+
+TRAINING = "Whole passages in the texts that a model was fitted on, so new texts may be harder: {each}."
+ITEMS = "The models did not predict the same items: {each}; {n:,} are common to all."
+TASK = "This is not the same task, so there is no p. {column}: {each}."
+PERPLEXITY = "Perplexities and ranks are not comparable. {column}: {each}."
+PROTOCOL = "The models were not evaluated alike. {column}: {each}."
+SUB_TOKENS = (
+    "Log-probabilities without the end of the word: {each}. Differences are of sub-tokens where all models"
+    " have these; else there are none."
+)
+UNKNOWN = "Answers that are not among the words of the model count as wrong: {each}."
+BOUNDS = "Ranks that are only lower bounds, so median ranks may be too low: {each}."
+TRAINED = "The test is of single trainings, and another seed may differ: {each}."
+
+_NAMED = 4  # models that a sentence names
+_TENTH = 0.1
+_LONGEST = 60  # letters of a value
+_SENTENCES = {
+    "unit": TASK, "vocabulary_size": PERPLEXITY, "unknown": PERPLEXITY, "filter": PROTOCOL,
+    "prompt": PROTOCOL, "detokenised": PROTOCOL, "bos": PROTOCOL,
+}  # fmt: skip
+"""The notes on columns of `VARIANT` in which models differ."""
+
+
+def training_note(counts: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Name the models fitted on passages, by the number of these and of all predicted passages."""
+    shares = {
+        label: f"{percent(count / n)}, {count:,} of {n:,}" for label, (count, n) in counts.items() if count
+    }
+    return [TRAINING.format(each=_each(shares))] if shares else []
+
+
+def unknown_note(shares: Mapping[str, float]) -> list[str]:
+    """Name the models that cannot predict more than a tenth of the answers, by the shares of these."""
+    lost = {label: percent(share) for label, share in shares.items() if share > _TENTH}
+    return [UNKNOWN.format(each=_each(lost))] if lost else []
+
+
+def trained_note(labels: Sequence[str]) -> list[str]:
+    """Name the models of which there is a single training."""
+    return [TRAINED.format(each=_names(labels))] if labels else []
+
+
+def items_note(counts: Mapping[str, int], n: int) -> list[str]:
+    """Tell how many items each model predicted, if that is not the number `n` that is common to all."""
+    if all(count == n for count in counts.values()):
+        return []
+    return [ITEMS.format(each=_each({label: f"{count:,}" for label, count in counts.items()}), n=n)]
+
+
+def shared_notes(labels: Sequence[str], models: Sequence[ModelPredictions]) -> list[str]:
+    """Return notes on models on different items of one split, or with other candidates for the same items.
+
+    Word classes count as splits, as they are often predicted apart.
+    """
+    answered = [np.flatnonzero(pc.is_valid(model.table["correct"]).to_numpy()) for model in models]
+    ids = [model.table["item_id"].take(rows) for model, rows in zip(models, answered, strict=True)]
+    digests = [model.candidates(rows) for model, rows in zip(models, answered, strict=True)]
+    if all(ids[0].equals(each) for each in ids) and all(digests[0].equals(each) for each in digests):
+        return []
+    frames = []
+    for label, model, rows, candidates in zip(labels, models, answered, digests, strict=True):
+        frame = model.table.select(["item_id", "dataset", "split", "word_class"]).take(rows).to_pandas()
+        sets = frame["dataset"].astype("str") + "/" + frame["split"].astype("str")
+        sets += "/" + frame["word_class"].astype("str").fillna("")
+        columns = {"item_id": frame["item_id"], "set": sets, "label": label}
+        frames.append(pd.DataFrame(columns | {"digest": candidates.to_pandas().to_numpy()}))
+    table = pd.concat(frames, ignore_index=True)
+    counts, n = dict.fromkeys(labels, 0), 0
+    for _, members in table.groupby("set", sort=False):
+        is_common = members.groupby("item_id").size() == members["label"].nunique()
+        if not is_common.all():
+            n += int(is_common.sum())
+            for label in members["label"]:
+                counts[label] += 1
+    table = table.dropna(subset="digest")
+    is_other = table.drop_duplicates(["item_id", "digest"])["item_id"].duplicated().any()
+    sizes = {str(label): pa.array(members) for label, members in table.groupby("label", sort=False)["digest"]}
+    return [
+        *items_note({label: count for label, count in counts.items() if count}, n),
+        *([_candidates_note(sizes)] if is_other else []),
+    ]
+
+
+def comparison_notes(
+    labels: Sequence[str],
+    models: Sequence[ModelPredictions],
+    rows: Ints,
+    log_prob: Floats,
+    of_items: set[str] | None = None,
+) -> list[str]:
+    """Return the notes on models (m) that are compared.
+
+    `rows` (m, all items) has the row of each model for each item, -1 without a known answer; `log_prob`
+    (m, n) is of the n items that are common to all models; `of_items` are the variants of the items, if there
+    are items.
+    """
+    common = (rows >= 0).all(axis=0)
+    n, each = int(common.sum()), list(zip(labels, models, rows[:, common], strict=True))
+    answered = {label: len(model.table) - model.table["correct"].null_count for label, model, _ in each}
+    counts = {label: int(model.truths("rank_is_bound")[r].sum()) for label, model, r in each}
+    bounds = {label: f"{count:,}" for label, count in counts.items() if count}
+    shares = {
+        label: float((~model.truths("known")[r]).mean()) if model.values("known", r) else 0.0
+        for label, model, r in each
+    }
+    return [
+        *training_note({label: (int(model.truths("in_training")[r].sum()), n) for label, model, r in each}),
+        *items_note({**({} if of_items is None else {"items given": rows.shape[1]}), **answered}, n),
+        *_value_notes({label: model.value_sets(r) for label, model, r in each}, log_prob, of_items),
+        *_other_candidates({label: model.candidates(r) for label, model, r in each}),
+        *_sub_tokens_note(each),
+        *unknown_note(shares),
+        *([BOUNDS.format(each=_each(bounds))] if bounds else []),
+        *list_answer_notes(models),
+    ]
+
+
+def _value_notes(
+    sets: Mapping[str, Mapping[str, set[Any]]], log_prob: Floats, of_items: set[str] | None
+) -> Iterator[str]:
+    """Yield notes on the variant and the columns of `VARIANT` that models differ in, from their values."""
+    variants = {label: values["variant"] for label, values in sets.items()}
+    texts = {frozenset(split_variant(str(name))[0] for name in each) for each in variants.values()}
+    if len(texts) == 1 and of_items is not None:
+        variants["items given"] = of_items
+    yield from _differing(PROTOCOL if len(texts) == 1 else TASK, "variant", variants)
+    if len(languages := languages_of(set().union(*variants.values()))) > 1:
+        yield PROTOCOL.format(column=label_of("language"), each=" and ".join(map(language_name, languages)))
+    for name, sentence in _SENTENCES.items():
+        values = {label: of_model[name] for label, of_model in sets.items()}
+        if name == "unknown":
+            has_none = [bool(np.isnan(row).all()) for row in log_prob]
+            values = {label: values[label] for label, none in zip(sets, has_none, strict=True) if not none}
+        if name == "bos":
+            values = {label: each for label, each in values.items() if each}
+        if name != "bos" or {"omitted", "unknown"} & set().union(*values.values()):
+            yield from _differing(sentence, name, values)
+
+
+def _differing(sentence: str, column: str, values: Mapping[str, set[Any]]) -> Iterator[str]:
+    """Yield a sentence on a column if not all have the same values."""
+    if len({frozenset(each) for each in values.values()}) > 1:
+        each = {label: ", ".join(sorted(map(_value_text, of_model))) for label, of_model in values.items()}
+        yield sentence.format(
+            column=label_of(column), each=_each({label: text or "not stated" for label, text in each.items()})
+        )
+
+
+def _value_text(value: Any) -> str:
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _other_candidates(candidates: Mapping[str, pa.Array]) -> list[str]:
+    """Return a note if one of the items (n,) has other candidates for one model than for the first."""
+    first, *others = candidates.values()
+    is_other = any(other_candidates(first, other) for other in others)
+    return [_candidates_note(candidates)] if is_other else []
+
+
+def _candidates_note(candidates: Mapping[str, pa.Array]) -> str:
+    """Return the note on other candidates, with their numbers, from digests by model."""
+    numbers = {
+        label: sorted({value.partition(":")[0] for value in digests.unique().to_pylist() if value}, key=int)
+        for label, digests in candidates.items()
+    }
+    each = _each({label: " or ".join(texts) for label, texts in numbers.items()})
+    return TASK.format(column="Number of candidates", each=each)
+
+
+def _sub_tokens_note(each: Sequence[tuple[str, ModelPredictions, Ints]]) -> list[str]:
+    """Return a note if the log-probabilities of some models, not of all, are of the sub-tokens alone."""
+    events = {
+        label: is_uncorrected(model.log_prob[rows], model.floats("log_prob_uncorrected")[rows])
+        for label, model, rows in each
+        if not np.isnan(model.log_prob[rows]).all()
+    }
+    alone = [label for label, is_alone in events.items() if is_alone]
+    return [SUB_TOKENS.format(each=_names(alone))] if 0 < len(alone) < len(events) else []
+
+
+def _each(values: Mapping[str, str]) -> str:
+    """List the different values, each with the models that have it."""
+    return "; ".join(
+        f"{value} ({_names([label for label in values if values[label] == value])})"
+        for value in dict.fromkeys(values.values())
+    )
+
+
+def _names(labels: Sequence[str]) -> str:
+    """List the first models, and how many more there are."""
+    rest = [f"{len(labels) - _NAMED:,} more"] if len(labels) > _NAMED else []
+    return ", ".join([*(f"“{label}”" for label in labels[:_NAMED]), *rest])
