@@ -483,10 +483,10 @@ def _compare(arguments: argparse.Namespace) -> None:
     comparison = Comparison.of(items, runs, annotations=annotations)
     say(comparison)
     if arguments.html is not None:
-        from workbench.widgets.compare.page import comparison_page
+        from workbench.widgets.compare.compare import Compare
 
-        text = comparison_page(comparison, limit=arguments.limit)
-        write_atomic(arguments.html, text)
+        widget = Compare(comparison, annotations=annotations, remake=None, state={})
+        write_atomic(arguments.html, widget.to_html(limit=arguments.limit))
         say(f"\nwritten to {arguments.html}")
 
 

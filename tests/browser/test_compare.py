@@ -385,22 +385,3 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     notebook.screenshot("compare-700", ".wc-body")
     heights = {name: height for name, *_, height in page.evaluate(LAYOUT)}
     assert min(heights[name] for name in ("wb-list", "wb-passage", "wc-slices", "wc-models")) > 100
-
-
-def test_intervals_of_a_page_end_inside_their_bars(chromium):
-    items = wb.load("sample", variant="capitalised")[:40]
-    widget = wb.compare(items, predicted(items, 2), annotated(items), resamples=20)
-    page = chromium.new_page(viewport={"width": 500, "height": 1000})
-    page.set_content(widget.to_html())
-    widget.close()
-    ends = page.evaluate(
-        """() => [...document.querySelectorAll('.models .bar')].map((bar) => {
-            const style = getComputedStyle(bar, '::after');
-            const of = (name) => parseFloat(style[name]);
-            const edges = style.boxSizing === 'border-box' ? 0 : 2 * of('borderLeftWidth');
-            return [of('left') + of('width') + edges, bar.clientWidth];
-        })"""
-    )
-    page.close()
-    assert len(ends) == 2
-    assert all(end <= room + 0.5 for end, room in ends)

@@ -20,12 +20,8 @@ DEFICIENCIES = ["protan", "deutan", "tritan"]
 PAIR = re.compile(r"--(?:wc-more|blue):\s*(#\w+);.*?--(?:wc-fewer|orange):\s*(#\w+)", re.DOTALL)
 PAIRS = {
     "matrix, light and dark": PAIR.findall(read_assets("compare/compare.css")),
-    "page of a comparison, light and dark": PAIR.findall(read_assets("compare/page.css")),
     "shades of passages": [
         tuple(dict.fromkeys(re.findall("#0072b2|#d55e00", read_assets("shared/theme.css"))))
-    ],
-    "words of the passage and others": [
-        re.search(r"--other:(#\w+);--here:(#\w+)", read_assets("ask/static.css")).groups()
     ],
 }  # fmt: skip
 

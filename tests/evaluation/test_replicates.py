@@ -224,7 +224,7 @@ def test_the_widget_and_its_pages_show_the_spread():
     items, several, _, other = compared()
     widget = wb.compare(items, [several, other], None)
     try:
-        for page in (widget.to_html(), widget._static(50_000)):
+        for page in (widget.to_html(), widget.saved.html()):
             assert several["spread"].iloc[0] in Page(page).text
         assert "sign-flip test by item, exact" in Page(widget.to_html()).text
         widget._on_measure({})

@@ -170,7 +170,7 @@ CASES = {
         hostile=_attention,
         cell="wb.attention(frame[frame['model'] == 'model 1'], items)",
         change="attention.current = items[2]",
-        saved="item 3 of",
+        saved=", 3 of ",
         root=".wt-attention",
         names=[
             ("region", "Attention"), ("region", "Passage"), ("region", "Strongest parts"),
@@ -185,7 +185,7 @@ CASES = {
         hostile=_guess,
         cell="wb.guess(items[:40], path='game.db', condition='passage')",
         change="guess.answer(guess.page.tasks[0].item_id, ['word'])",
-        saved="1 of 40 items answered",
+        saved="1 of 40 items",
         root=".wg-guess",
         names=[("region", "Guessing game"), ("list", "Tasks of this page"), ("region", "Passage")],
     ),
@@ -197,7 +197,7 @@ CASES = {
         cell="wb.groom(questions, subject='Ada', folder='grooming')",
         change="for word in questions[0].meta['alternates'][:4]:\n"
         "    groom._on_pick(dict(id=groom.current_id, word=word))",
-        saved="1 of 2 questions groomed",
+        saved="Groomed",
         root=".wr-groom",
         names=[
             ("region", "Choice of alternates"), ("group", "Alternates: pick four"),

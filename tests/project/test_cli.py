@@ -112,8 +112,9 @@ def test_compare_prints_models_and_pairs_and_writes_a_page(two_runs, released, t
     assert lines["half right - never right"].split()[-6:] == ["4", "/", "0", "0.13", "0.13", "0.13"]
     assert f"written to {out}" in output
     page = out.read_text(encoding="utf-8")
-    assert page.count("<article>") == 3
-    assert "half right minus never right: +50.0 points" in page
+    assert page.count("lambada/dev/") == 3
+    assert "half right right, never right wrong" in page
+    assert "Difference +50.0 points" in page
     assert list(tmp_path.glob("*.html*")) == [out]
 
 

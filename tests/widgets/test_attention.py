@@ -326,9 +326,9 @@ def test_the_static_page_is_small_escaped_and_hides_the_answer():
     assert len(html.encode()) <= MAXIMUM
     page = Page(html)
     assert not {"i", "u", "s", "script"} & set(page.tags)
-    assert page.tags.count("b") == 2  # answer and prediction, each in what opens on a click
+    assert page.tags.count("b") == 2, "answer and prediction, each in what opens on a click"
     assert page.tags.count("details") == 2
-    assert "attention of <b>evil</b>, hop 1" in page.text
+    assert "Attention of<b>evil</b>, hop 1" in page.text
     shown = item.readable()[0]
     context, query = shown.removesuffix(" keeper").split(". they")
     assert context in page.text

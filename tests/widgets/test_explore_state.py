@@ -157,18 +157,14 @@ def test_spans_of_another_text_are_told(span):
 
 
 def test_the_page_without_a_kernel(explorer):
-    ask(explorer, n_tokens={"range": [None, 70]})
-    assert explorer.to_html().count('class="off"') == 20
-    ask(explorer, target_class={"keys": ["is:CN"]}, n_tokens=None)
+    ask(explorer, target_class={"keys": ["is:CN"]})
     html = explorer.to_html()
     page = Page(html)
     text = " ".join(page.parts)
-    for part in ("2 of 5 items: Target class: common noun", "1 of 2", "no earlier mention: 1 of 3"):
+    for part in ("2 of 5", "Target class: common noun", "common noun: 2 of 2", "no earlier mention: 1 of 3"):
         assert part in text
-    assert html.count('class="off"') == 3, "bars that are not chosen are pale"
-    assert (page.tags.count("article"), page.tags.count("rect")) == (2, 2 * (7 + 31))
+    assert page.tags.count("details") == 2, "the listed items"
     assert not {"script", "img", "link"} & set(page.tags)
-    assert explorer.saved.html().count("<article>") == 2
 
 
 # -- what is asked for
@@ -206,7 +202,6 @@ def test_items_without_a_value_can_be_chosen(explorer):
     assert words(explorer) == ["Mention distance: no earlier mention"]
     assert drawn(explorer, "mention_distance")["null"] == ["null", "no earlier mention", 3, 3]
     assert [left for *_, left in rows(explorer, "target_class")] == [1, 1, 0, 1]
-    assert explorer.to_html().count('<g class="off">') == 7
     explorer.state = {"facets": {"target_class": {"not": ["CN"]}}}
     assert words(explorer) == ["Target class: not common noun"]
     chart = drawn(explorer, "target_class")
@@ -220,7 +215,7 @@ def test_a_bin_for_all_that_is_longer_says_so():
     chart = drawn(explore(items, table), "n_tokens")
     assert chart["bins"][-1][1] == f"{chart['starts'][-1]} or more"
     assert chart["ends"][-1] is None
-    assert f"≥ {chart['starts'][-1]}" in Page(explore(items, table).to_html()).text
+    assert f"{chart['starts'][-1]} or more: " in Page(explore(items, table).to_html()).text
 
 
 def test_the_view_is_there_before_the_annotations(monkeypatch):

@@ -27,7 +27,7 @@ def published(monkeypatch):
 
 
 def test_a_widget_is_shown_as_live_view_and_page_which_follows_the_state(published, monkeypatch):
-    monkeypatch.setattr(saved, "_PAUSE", 0)
+    monkeypatch.setattr(saved, "_INTERVAL", 0)
     browser = wb.browse(clozes(*(f"number {i} . a {{dog}}" for i in range(30))))
     browser.state = browser.state | {"query": "number 2"}
     assert published.empty(), "it is not shown yet"
@@ -93,4 +93,4 @@ def test_views_of_the_last_cell_are_kept_finished_where_no_front_end_is_connecte
     assert "has not answered" not in asked
     assert "ranked among 8 candidate words" in asked
     n = wb.load("sample", "test").frame["text"].str.contains("church", case=False).sum()
-    assert f"{n} of 86 items" in browser
+    assert f"Items{n} of 86" in browser

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import inspect
 import io
 import re
 import traceback
@@ -87,8 +86,7 @@ def markup(value: Any) -> str:
         spec = theme.complete(value.to_dict())
         return _raw(saving.chart_html(spec, picture=theme.picture(spec, dark=None)))
     if hasattr(value, "saved_key"):
-        limited = {"limit": LISTED} if "limit" in inspect.signature(value.to_html).parameters else {}
-        return _raw(_VIEW.format(content=_body(value.to_html(**limited))))
+        return _raw(_VIEW.format(content=_body(value.to_html(limit=LISTED))))
     if hasattr(value, "_repr_html_"):
         html = value._repr_html_().replace("<th></th>", "<td></td>")  # pandas has headings of nothing
         return _raw(_VIEW.format(content=_body(html)))

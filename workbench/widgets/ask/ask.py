@@ -16,15 +16,21 @@ from workbench.probing.influence import Part
 from workbench.storage.errors import DataError, check_option
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
 from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, join_candidates, typed_question
-from workbench.widgets.ask.views import answer_view, has_rest, history_page, history_row, past_table, preview
+from workbench.widgets.ask.views import (
+    STATIC_COLUMNS,
+    answer_view,
+    has_rest,
+    history_row,
+    preview,
+    static_rows,
+)
 from workbench.widgets.shared.widget import (
-    MAXIMUM,
     RefusedValueError,
+    StaticView,
     Widget,
     closed_on_error,
     free_name,
     read_assets,
-    whole_page,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ EXAMPLE = TypedQuestion(
 """What the button of an empty widget fills in: two sentences, the target named in the first."""
 
 _PARTS = ("", *get_args(Part))
-_FRAME = 1_500  # bytes around what a notebook keeps of this widget
+_EMPTY = TypedQuestion()
 
 
 class Ask(Widget):
@@ -211,25 +217,26 @@ class Ask(Widget):
         """
         return self._asking.frame(self._asking.history)
 
-    def to_html(self) -> str:
-        """Return a self-contained page: the current question, then the history, the newest first."""
-        with self._asking.lock:
-            records = [r for r in reversed(self._asking.history) if r is not self._asking.current]
-            if self._asking.current.question.passages:
-                records.insert(0, self._asking.current)
-            return whole_page("Questions to models", history_page(self._asking, records))
-
     def close(self) -> None:
         """Close the widget and end its threads."""
         if hasattr(self, "_asking"):
             self._asking.close()
         super().close()
 
-    def _static(self, limit: int) -> str:
-        asking = self._asking
+    def _static(self, limit: int) -> StaticView:
+        asking, state = self._asking, self.state
         with asking.lock:
-            page = history_page(asking, [asking.current] if self.text.strip() else [], words=limit)
-            return page + past_table(asking, MAXIMUM - len(page.encode()) - _FRAME)
+            current = [asking.current] if self.text.strip() else []
+            records = [*current, *(each for each in reversed(asking.history) if each is not asking.current)]
+            rows = [row for record in records[:limit] for row in static_rows(asking, record)]
+        counts = f"{len(asking.history):,}" if records else "Nothing was asked yet."
+        numbers = [("Models", ", ".join(asking.labels)), ("Questions", counts), ("Problem", self.problem)]
+        typed = {name: value for name, value in state._asdict().items() if value != getattr(_EMPTY, name)}
+        arguments = ", ".join(["models", *(f"{name}={value!r}" for name, value in typed.items())])
+        return StaticView(
+            "Questions to models", [(name, text) for name, text in numbers if text], STATIC_COLUMNS,
+            rows[:limit], code=f"wb.ask({arguments})",
+        )  # fmt: skip
 
     # -- what the page asks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,15 @@ from workbench.widgets.ask.asking import Answer, AskedQuestion, Asking
 from workbench.widgets.ask.questions import VERSIONS, Question
 from workbench.widgets.shared.passages import score_bars, score_text, snippet, words_around
 from workbench.widgets.shared.shading import shaded_passage
-from workbench.widgets.shared.widget import render
 
 _HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
-_LEFT_OUT = "{n:,} older questions are not shown here; save_history writes all of them to a file."
 _QUOTED = 5  # words that are quoted, at most
 _NO_GAIN = {"nats": "", "factor": ""}
-_PAST = (
-    '<div class="was"><table class="past"><caption>History</caption><tr><th scope="col">question</th>'
-    '<th scope="col">time</th><th scope="col">passage</th><th scope="col">word</th>'
-    '<th scope="col">models, from the whole passage</th></tr>{rows}</table><p class="n">{note}</p></div>'
-)
+
+STATIC_COLUMNS = (
+    "Asked", "Passage", "Model", "Word", "Whole passage", "Gain in ln p", "Target sentence alone",
+)  # fmt: skip
+"""Headings of the static form."""
 
 
 def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
@@ -264,71 +262,32 @@ def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
             "k": question.state.k}  # fmt: skip
 
 
-def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
-    """Return questions and answers as escaped, self-contained HTML.
-
-    `words` limits each list; all are shown by default.
-    """
-    with asking.lock:
-        questions = [_question(asking, record, words) for record in records]
-    return render("ask/static.html", questions=questions)
-
-
-def past_table(asking: Asking, room: int) -> str:
-    """Return the history as an escaped HTML table within a size limit, the newest questions first."""
-    rows: list[str] = []
-    room -= len(_PAST.format(rows="", note=_LEFT_OUT.format(n=len(asking.history))).encode())
-    for number, record in reversed(list(enumerate(asking.history, 1))):
-        row = render("ask/past.html", **_history_entry(asking, number, record))
-        room -= len(row.encode())
-        if room < 0:
-            break
-        rows.append(row)
-    n_left = len(asking.history) - len(rows)
-    note = _LEFT_OUT.format(n=n_left) if n_left else ""
-    return _PAST.format(rows="".join(rows), note=note) if asking.history else ""
+def static_rows(asking: Asking, record: AskedQuestion) -> list[list[str]]:
+    """Return a question with its answers, one row per passage and model; columns are `STATIC_COLUMNS`."""
+    question, rows = record.question, []
+    asked = f"{question.asked:%Y-%m-%d %H:%M:%S}"
+    texts = {"A": question.state.text, "B": question.state.other}
+    for index, name in enumerate(asking.labels if question.passages else ()):
+        answer = record.answers.get(index)
+        view = answer_view(question, answer._replace(final=True), asking.top_k) if answer else {}
+        problem = view.get("error", "") if view else "has not answered"
+        if problem:
+            rows.append([asked, texts["A"], name, "", problem, "", ""])
+        for side in view.get("sides", ()):
+            cells = [_cell_text(side[version]) for version in VERSIONS]
+            gain = " ".join(filter(None, side["gain"].values()))
+            rows.append([asked, texts[side["side"]], name, side["word"] or "", cells[0], gain, cells[1]])
+        if differences := view.get("differences"):
+            gains = [" ".join(filter(None, differences[version].values())) for version in VERSIONS]
+            rows.append([asked, "A minus B", name, "", gains[0], "", gains[1]])
+    return rows
 
 
-def _history_entry(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
-    question = record.question
-    answers = []
-    for index, answer in sorted(record.answers.items()):
-        lines, boosted = [], _boosting_text(question, answer)
-        for side, item in question.passages.items():
-            reply = answer.replies[side, "passage"]
-            if "error" in reply:
-                lines.append(reply["error"])
-                continue
-            scale, _, value = _values(reply, item.answer)
-            texts = _headline(reply, item, scale, value)
-            best = f"best “{reply['prediction']}”"
-            lines.append(", ".join(filter(None, (best, texts["rank"], texts["ln"], boosted))))
-        answers.append((asking.labels[index], " | ".join(lines)))
-    words = dict.fromkeys(item.answer for item in question.passages.values() if item.answer is not None)
-    return {
-        "number": number, "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "word": " / ".join(words),
-        "texts": [f"{side}: {text}" if len(question.passages) > 1 else text
-                  for side, text in zip(question.passages, (question.state.text, question.state.other),
-                                        strict=False)],
-        "candidates": question.state.candidates, "answers": answers,
-    }  # fmt: skip
-
-
-def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:
-    question = record.question
-    final = {index: answer._replace(final=True) for index, answer in sorted(record.answers.items())}
-    views = {index: answer_view(question, answer, asking.top_k) for index, answer in final.items()}
-    sides = [side for view in views.values() for side in view.get("sides", [])]
-    cells = [side[version] for side in sides for version in VERSIONS]
-    values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
-    top = max(values, default=1.0) or 1.0
-    for cell in cells:
-        scale = top if cell.get("kind") == "p" else 1.0
-        bars = cell.get("bars", [])[:words]
-        cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in bars]
-    labels = asking.labels if question.passages else []
-    return {
-        "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question),
-        "models": [(label, views.get(index)) for index, label in enumerate(labels)],
-        "problems": list(question.problems.values()),
-    }  # fmt: skip
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    """Return the answer of a model to one version of a passage, and its best words."""
+    if "error" in cell:
+        return str(cell["error"])
+    value = f"{cell['p']} {cell['unit']}".strip()
+    best = ", ".join(f"{word} {number}" for word, _, number, *_ in cell["bars"])
+    texts = [value, cell["rank"], cell["ln"], cell["note"], cell["reads"], best and f"best words: {best}"]
+    return "; ".join(filter(None, texts))

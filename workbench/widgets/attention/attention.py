@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,16 +22,15 @@ from workbench.probing.influence import attention_to_parts, rank_correlation
 from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError, check_option
 from workbench.widgets.shared.list_widget import state_part
-from workbench.widgets.shared.passages import BLANK_MARK, item_kind
+from workbench.widgets.shared.passages import BLANK_MARK, blanked_text, item_kind
 from workbench.widgets.shared.published import PublishedView, Rows
-from workbench.widgets.shared.shading import LEVELS, shaded_passage, shadings, static_shades
+from workbench.widgets.shared.shading import shaded_passage, shadings
 from workbench.widgets.shared.widget import (
+    StaticView,
     Widget,
     closed_on_error,
     free_name,
     read_assets,
-    render,
-    whole_page,
 )
 
 Attend = Callable[[Items], list[Attention]]
@@ -167,32 +164,27 @@ class AttentionView(Widget):
 
         return save(self.chart(), path, **options)
 
-    def to_html(self) -> str:
-        """Return a self-contained page with the shown item; its answer opens on a click."""
-        return whole_page("Attention", self._static(1))
-
-    def _static(self, limit: int) -> str:
+    def _static(self, limit: int) -> StaticView:
         item = self.current
-        if item is None or not limit:
-            return render("attention/static.html", n=len(self._items), p=None)
+        numbers = [("Items", f"{len(self._items):,}" if len(self._items) else "There are no items here.")]
+        code = f"wb.attention(models, items, **{self.state!r})"
+        if item is None:
+            return StaticView("Attention", numbers, code=code)
         view = attention_view(item, self.weights, self.row)
-        top = view["most"] or 1.0
-        power = 0.5 if self.scale == "square root" else 1.0
-        for side in ("context", "query"):
-            shaded = [
-                (text, "b" in letters, "w" in letters, round(LEVELS * ((weight or 0.0) / top) ** power))
-                for text, letters, weight in view[side]
-            ]
-            view[side] = [
-                ("".join(piece[0] for piece in alike), *marks)
-                for marks, alike in groupby(shaded, key=itemgetter(1, 2, 3))
-            ]
-        which = ", ".join(filter(None, [self.model, self.row]))
         influence = self._influence(item, self.weights, self.row)
-        return render(
-            "attention/static.html", n=len(self._items), place=self._row_of[self.current_id] + 1, p=view,
-            which=which, levels=range(1, LEVELS + 1), scale=self.scale,
-            influence=influence and static_shades(influence),
+        numbers += [
+            ("Item", f"{view['id']}, {self._row_of[self.current_id] + 1:,} of {len(self._items):,}"),
+            ("Attention of", ", ".join(filter(None, [self.model, self.row]))),
+            ("Passage", blanked_text(item)), ("Candidates", ", ".join(item.candidates or ())),
+        ]  # fmt: skip
+        if influence:
+            correlation = f"Kendall's tau with the attention {influence['tau']} over {influence['n']} parts"
+            numbers.append(("Influence", correlation))
+        numbers += [("Answer", item.answer or "?"), ("Prediction", view["prediction"] or "none")]
+        rows = [[text, f"{weight:.2g}"] for text, weight, _ in view["parts"][:limit]]
+        return StaticView(
+            "Attention", [(name, text) for name, text in numbers if text], ["Part", "Attention weight"], rows,
+            hidden=["Answer", "Prediction"], code=code,
         )  # fmt: skip
 
     def published(self, *, notes: bool = False) -> PublishedView:  # noqa: ARG002 - there are none

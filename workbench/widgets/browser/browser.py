@@ -21,6 +21,7 @@ from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.files import atomic_path
 from workbench.widgets.browser.listing import (
     PASSAGE,
+    TELLING,
     column_title,
     encoded,
     known_columns,
@@ -32,6 +33,7 @@ from workbench.widgets.shared.list_widget import ListWidget, state_part
 from workbench.widgets.shared.listing import STATE, TAGS, Listing, clauses, facets_filter
 from workbench.widgets.shared.passages import (
     align_to_items,
+    blanked_text,
     cell_text,
     item_kind,
     marks,
@@ -44,15 +46,9 @@ from workbench.widgets.shared.passages import (
 )
 from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
-from workbench.widgets.shared.shading import (
-    LEVELS,
-    attention_shading,
-    shaded_passage,
-    static_shades,
-)
-from workbench.widgets.shared.widget import closed_on_error, read_assets, render, whole_page
+from workbench.widgets.shared.shading import attention_shading, shaded_passage
+from workbench.widgets.shared.widget import StaticView, closed_on_error, read_assets
 
-_TABLE_ROWS = 5  # of a static page, in place of one passage
 SCRIPTS = (
     "shared/page.js", "shared/list.js", "shared/filters.js", "shared/passage.js", "browser/panels.js",
     "browser/listing.js",
@@ -85,6 +81,7 @@ class Browser(ListWidget):
     _verb, _host, _shows = "browse", "publishedLists.BrowserHost", "passages"
     _esm = read_assets(*SCRIPTS, "browser/browser.js")
     _css = read_assets("shared/list.css", "browser/browser.css")
+    _title = "Passages"  # of the static form
     height = traitlets.Int(620, min=240).tag(sync=True)
 
     @closed_on_error
@@ -216,32 +213,38 @@ class Browser(ListWidget):
             temporary.write_bytes(content)
         return target
 
-    def to_html(self, *, limit: int = 200) -> str:
-        """Return a self-contained page with the first `limit` listed items; targets open on a click."""
-        return whole_page("Passages", self._page(self._listing.rows[:limit].tolist()))
-
-    def _static(self, limit: int) -> str:
-        rows = self._listing.rows[max(0, self._listing.index(self.current_id)) :]
-        if self.state["table"] is not False:
-            return self._page(rows[: _TABLE_ROWS * limit].tolist(), passages=min(limit, 1))
-        return self._page(rows[:limit].tolist())
-
-    def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
-        """Return the page of some rows, with the passages of the first ones, by default of all."""
-        table = None if self.state["table"] is False else self._static_table(rows)
-        n_listed, total = len(self._listing.rows), len(self._items)
-        return static_page(
-            [self._passage(row) for row in rows[:passages]], n_listed, total, self.state, table=table
+    def _static(self, limit: int) -> StaticView:
+        sort = self.state["sort"]
+        order = (
+            label(sort.removeprefix("-")) + (", descending" if sort.startswith("-") else "") if sort else ""
         )
+        rows = self._listing.rows[:limit].tolist()
+        in_table = self.state["table"] is not False
+        columns, cells = self._static_table(rows) if in_table else self._static_passages(rows)
+        return StaticView(
+            self._title, self._static_numbers(order), columns, cells,
+            hidden=[column_title(name) for name in TELLING], code=self.code,
+        )  # fmt: skip
 
-    def _static_table(self, rows: Sequence[int]) -> dict[str, Any]:
-        """Return the headings of the table, and the id and cells of each row."""
-        columns = self._columns_shown()
-        names = [column_title(name) for name in ("item_id", *columns)]
-        return {
-            "heads": names,
-            "rows": [(self._frame["item_id"][row], self._cells(row, columns)) for row in rows],
-        }
+    def _static_table(self, rows: Sequence[int]) -> tuple[list[str], list[list[str]]]:
+        """Return headings and cells of the table view, targets included."""
+        names, table = self._columns_shown(), self._listing.table
+        cells = []
+        for row in rows:
+            passage = "".join(self._snippet(self._items[row]))
+            of_row = table_cells(table, row, names, passage=passage, reveal=True)
+            cells.append([self._frame["item_id"][row], *of_row])
+        return ["Item", *map(column_title, names)], cells
+
+    def _static_passages(self, rows: Sequence[int]) -> tuple[list[str], list[list[str]]]:
+        """Return headings and cells of a table of passages; columns without any text are left out."""
+        columns, cells = ["Item", "Passage", column_title("answer"), "Candidates", "Tags", "Note"], []
+        for item in (self._items[row] for row in rows):
+            note, candidates = self._note(item.item_id), ", ".join(item.candidates or ())
+            tags = ", ".join(note.tags)
+            cells.append([item.item_id, blanked_text(item), item.answer or "?", candidates, tags, note.note])
+        filled = [k for k in range(len(columns)) if any(row[k] for row in cells)]
+        return [columns[k] for k in filled], [[row[k] for k in filled] for row in cells]
 
     # -- what the page asks
 
@@ -389,34 +392,6 @@ class Browser(ListWidget):
         counts = Counter(tag for row in rows for tag in row)
         current = [tag for tag in self._labels if tag in counts]  # their numbers stay while one works
         self._labels = current + sorted(set(counts) - set(current), key=lambda tag: (-counts[tag], tag))
-
-
-def static_page(
-    passages: Sequence[Mapping[str, Any]],
-    n_listed: int,
-    total: int,
-    state: Mapping[str, Any],
-    *,
-    table: Mapping[str, Any] | None = None,
-) -> str:
-    """Return passages, as the page gets them, as escaped, self-contained HTML.
-
-    So many items are listed (`n_listed`) of `total` in this state. Before the passages stands a `table` of
-    them: ``heads``, and ``rows`` of an id and cells.
-    """
-    counts = f"{n_listed:,} of {total:,} items"
-    n = len(table["rows"]) if table else len(passages)
-    if n < n_listed:
-        first = f"first {n:,} of {n_listed:,}"
-        counts = f"{first} items" if n_listed == total else f"{first} matches ({total:,} in total)"
-    search = f"{state['field']} matches “{state['query']}”" if state.get("query") else ""
-    order = f"sorted by {label(state['sort'].removeprefix('-'))}" if state.get("sort") else ""
-    order += ", descending" if order and state["sort"].startswith("-") else ""
-    summary = "; ".join(filter(None, [counts, search, state.get("where"), order]))
-    return render(
-        "browser/static.html", summary=summary, passages=[static_shades(each) for each in passages],
-        table=table, levels=range(1, LEVELS + 1),
-    )  # fmt: skip
 
 
 def browse(

@@ -18,7 +18,7 @@ PASSAGE = "passage"
 
 _FIRST = ("answer", "target_class", "word_class", "n_tokens", "mention_distance")
 _LATER = ("n_mentions", "in_context", "direct_speech", "book_id")
-_TELLING = ("answer", "target_lemma")
+TELLING = ("answer", "target_lemma")
 """Columns that would give a hidden target away."""
 
 _MOST = 6
@@ -61,7 +61,7 @@ def table_cells(
     """Return the cells of a row as text; those that contain the target only with `reveal`."""
     return [
         passage if name == PASSAGE
-        else BLANK_MARK if name in _TELLING and not reveal
+        else BLANK_MARK if name in TELLING and not reveal
         else cell_text(table[name].iloc[row])
         for name in columns
     ]  # fmt: skip

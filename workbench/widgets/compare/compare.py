@@ -21,7 +21,14 @@ from workbench.items.tokens import tokens
 from workbench.render.labels import label
 from workbench.storage.errors import check_option
 from workbench.widgets.compare import view
-from workbench.widgets.compare.page import comparison_page, models_table
+from workbench.widgets.compare.page import (
+    ORDERS,
+    difference_numbers,
+    item_rows,
+    model_numbers,
+    settings_numbers,
+    slice_numbers,
+)
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
@@ -29,7 +36,7 @@ from workbench.widgets.shared.passages import align_to_items, cell_text, item_ki
 from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import attention_shading, shaded_passage
-from workbench.widgets.shared.widget import closed_on_error, read_assets
+from workbench.widgets.shared.widget import StaticView, closed_on_error, read_assets
 
 if TYPE_CHECKING:
     from workbench.widgets.ask.ask import Ask
@@ -140,31 +147,32 @@ class Compare(ListWidget):
         return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a self-contained page: the tables, the filters, and the first `limit` listed items."""
-        listing = self._listing
-        cell = listing.outcome()
-        return comparison_page(
-            self.comparison, listing.rows, limit=limit, filters=[text for text, _ in listing.words()],
-            sort=self.state["sort"], pair=listing.shown_pair(), outcome=cell[2] if cell else "any",
-            column=self.column, models=listing.visible_models(), facts=self._facts,
-            baseline=listing.baseline(),
-        )  # fmt: skip
-
-    def _static(self, limit: int) -> str:  # noqa: ARG002 - it holds no passages
+        """Return a self-contained page without scripts: the numbers, and the first `limit` listed items."""
         with self._lock:
-            overview, listing = self._overview(), self._listing
-            words = "; ".join(text for text, _ in listing.words())
-            counts = f"{len(listing.rows):,} of {self.comparison.n:,} items"
-            differences = self._baseline()
-        summary = ": ".join(filter(None, [counts, words]))
-        return models_table(
-            overview["models"], overview["measures"], summary, overview["warnings"], differences
-        )
+            self._resample()
+        return super().to_html(limit=limit)
+
+    def _static(self, limit: int) -> StaticView:
+        with self._lock:
+            made, listing, overview = self.comparison, self._listing, self._overview()
+            visible, best = listing.visible_models(), (listing.best or (0, 0))[0]
+            numbers = [
+                *self._static_numbers(ORDERS[self.state["sort"]]),
+                *model_numbers(made, overview, self._selected()["accuracy"]),
+                *difference_numbers(made, overview, self._baseline(), best),
+                *slice_numbers(made, self.column, self._slices(), visible), *settings_numbers(made),
+            ]  # fmt: skip
+            columns, rows = item_rows(made, listing.rows[:limit].tolist(), visible)
+        return StaticView("Models side by side", numbers, columns, rows, code=self.code)
+
+    def _resample(self) -> None:
+        """Compute the intervals and tests, unless they are known."""
+        if self._cells is None:
+            self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
         made, listing, models = self.comparison, self._listing, range(self.comparison.m)
-        if self._cells is None:
-            self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
+        self._resample()
         several = [k for k in models if not np.array_equal(made.shares[k], made.correct[k])]
         return super()._published_head(rows, notes=notes) | {
             "overview": self._overview() | {"note": "", "asks": False}, "n_compared": made.n,

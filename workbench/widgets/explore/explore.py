@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import pandas as pd
@@ -13,12 +14,11 @@ from workbench.storage.errors import check_option
 from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.published import Rows
-from workbench.widgets.shared.widget import closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import StaticView, closed_on_error, read_assets
 
 PANELS = ("lemma_in_context", "in_context", "direct_speech", "target_class", "mention_distance", "n_tokens")
 """The columns that are charted; of the first two the one that is known."""
 
-_WIDE, _HIGH = 250, 100  # of a static histogram, in px
 _MOST_BARS = 8
 
 
@@ -32,6 +32,7 @@ class Explorer(Browser):
     """
 
     _verb, _shows = "explore", "charts and passages"
+    _title = "Charts and passages"
     _esm = read_assets(*SCRIPTS, "shared/chart_table.js", "explore/charts.js", "browser/browser.js")
     _css = read_assets(
         "shared/list.css", "shared/chart_table.css", "browser/browser.css", "explore/explore.css"
@@ -47,10 +48,6 @@ class Explorer(Browser):
             drawable = [str(name) for name in self._listing.table if name not in ("item_id", "answer")]
             for name in self._further:
                 check_option("the column", name, drawable)
-
-    def to_html(self, *, limit: int = 200) -> str:
-        """Return a self-contained page: the charts, and the first `limit` listed items."""
-        return super().to_html(limit=limit)
 
     def _view(self) -> dict[str, Any]:
         return super()._view() | {"charts": self._charts()}
@@ -91,59 +88,21 @@ class Explorer(Browser):
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
         return super()._published_head(rows, notes=notes) | {"charts": self._charts()}
 
-    def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
-        return static_charts(self._view()) + super()._page(rows, passages=passages)
+    def _static(self, limit: int) -> StaticView:
+        """Return the counts of the charts beside the numbers of the browser."""
+        view, charts = super()._static(limit), []
+        for chart in self._charts():
+            facet = None if chart["why"] else self._listing.describe(chart["name"])
+            charts.append((chart["title"], _bins_text(facet) if facet else chart["why"]))
+        return replace(view, numbers=[*view.numbers, *charts])
 
 
-def static_charts(view: Mapping[str, Any]) -> str:
-    """Return the charts of a view as escaped, self-contained HTML."""
-    words = "; ".join(text for text, _ in view["words"])
-    summary = f"{view['n']:,} of {view['total']:,} items{': ' if words else ''}{words}"
-    charts = []
-    for chart in view["charts"]:
-        facet = view["facets"].get(chart["name"])
-        draw = static_bars if facet and facet["kind"] == "choice" else static_bins
-        charts.append(chart if chart["why"] else chart | draw(facet))
-    return render("explore/static.html", summary=summary, charts=charts)
-
-
-def static_bars(facet: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bars of categories for the template."""
-    rows = facet["bins"][:_MOST_BARS] + ([facet["null"]] if facet["null"] else [])
-    largest, chosen = max(total for *_, total, _ in rows), facet["keys"]
-    return {
-        "kind": "bars",
-        "bars": [
-            (name, f"{total / largest:.2%}", f"{passing / largest:.2%}", f"{passing:,} of {total:,}",
-             bool(chosen) and (key in chosen) == facet["excluded"])
-            for key, name, total, passing in rows
-        ],
-    }  # fmt: skip
-
-
-def static_bins(facet: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bars of a histogram for the template."""
-    rows, chosen = facet["bins"], facet["keys"]
-    largest, wide, bins = max(1, *(total for *_, total, _ in rows)), _WIDE / len(rows), []
-    is_open = facet["ends"][-1] is None
-    for index, ((key, name, total, passing), start) in enumerate(zip(rows, facet["starts"], strict=True)):
-        every, last = -(-len(rows) // 5), is_open and index == len(rows) - 1
-        ticked = index % every == 0 and not (is_open and len(rows) - index < every)
-        bins.append({
-            "x": f"{10 + index * wide:.1f}", "width": f"{wide * 0.9:.1f}",
-            "title": f"{name}: {passing:,} of {total:,}",
-            "off": bool(chosen) and (key in chosen) == facet["excluded"],
-            "all": _HIGH * total / largest, "left": _HIGH * passing / largest,
-            "tick": f"≥ {start:.6g}" if last else f"{start:.6g}" if ticked else "",
-        })  # fmt: skip
-    note = f"highest bar {largest:,}"
-    if facet["null"]:
-        _, name, total, passing = facet["null"]
-        note = f"{name}: {passing:,} of {total:,}; {note}"
-    counts = [(name, f"{passing:,} of {total:,}") for _, name, total, passing in rows]
-    return {
-        "kind": "bins", "bins": bins, "wide": _WIDE + 20, "high": _HIGH, "note": note, "counts": counts,
-    }  # fmt: skip
+def _bins_text(facet: Mapping[str, Any]) -> str:
+    """Return the passing and the total items of each bin of a facet that has any."""
+    missing = [facet["null"]] if facet["null"] else []
+    bins = facet["bins"] if facet["kind"] == "numbers" else facet["bins"][:_MOST_BARS]
+    rows = [row for row in [*bins, *missing] if row[2]]
+    return "; ".join(f"{name}: {passing:,} of {total:,}" for _, name, total, passing in rows)
 
 
 def explore(

@@ -13,7 +13,8 @@ from workbench.construction.alternates import N_OPTIONS
 from workbench.construction.grooming import DONE, GUIDELINES, REASONS, REJECTED, Grooming, next_open
 from workbench.items.items import Item, Items, check_items
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
+from workbench.widgets.shared.passages import BLANK_MARK
+from workbench.widgets.shared.widget import StaticView, Widget, closed_on_error, read_assets
 
 
 class Groom(Widget):
@@ -71,16 +72,22 @@ class Groom(Widget):
         """Return one row a question: item_id, state, options (picked), reason (of a rejection)."""
         return self._grooming.to_frame()
 
-    def to_html(self, *, limit: int = 200) -> str:
-        """Return a self-contained page with the first `limit` finished questions; answers open by click."""
-        return whole_page("Choice of alternates", self._static(limit))
-
-    def _static(self, limit: int) -> str:
+    def _static(self, limit: int) -> StaticView:
         done = [item_id for item_id in self._ids if self._grooming.state(item_id) == DONE]
-        rows = [self._question(item_id) for item_id in done[:limit]]
-        return render(
-            "groom/static.html", rows=rows, counts=self.counts, n=len(self._ids), n_done=len(done),
-            subject=self._grooming.subject,
+        counts = self.counts
+        numbers = [
+            ("Person", self._grooming.subject), ("Questions", f"{len(self._ids):,}"),
+            ("Groomed", f"{counts[DONE]:,}"), ("Rejected", f"{counts['rejected']:,}"),
+            ("Left", f"{counts['open'] + counts['begun']:,}"),
+        ]  # fmt: skip
+        rows = []
+        for each in map(self._question, done[:limit]):
+            text = f"{each['context']}{each['left']}{BLANK_MARK}{each['right']}"
+            rows.append([each["id"], text, each["answer"], ", ".join(each["picked"])])
+        return StaticView(
+            "Choice of alternates", [(name, text) for name, text in numbers if text],
+            ["Question", "Text", "Answer", "Options beside the answer"], rows, hidden=["Answer"],
+            code="wb.groom(questions)",
         )  # fmt: skip
 
     # -- what the page asks

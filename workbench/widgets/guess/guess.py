@@ -24,7 +24,8 @@ from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError, check_option
 from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
-from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
+from workbench.widgets.shared.passages import BLANK_MARK
+from workbench.widgets.shared.widget import StaticView, Widget, closed_on_error, read_assets
 
 Condition = Literal["passage", "sentence", "unfolding"]
 
@@ -180,10 +181,6 @@ class Guess(Widget):
         from workbench.charts.models import context_needed  # noqa: PLC0415 - Altair is slow to import
 
         return context_needed(self.context_shares(models))
-
-    def to_html(self) -> str:
-        """Return a self-contained page: the progress, the tasks of the open page, the score."""
-        return whole_page("Guessing game", self._static(10))
 
     # -- what the page asks
 
@@ -384,14 +381,36 @@ class Guess(Widget):
     def _guesses(self, condition: str) -> int:
         return max(step.guesses for step in self.campaign.protocol.steps if step.condition == condition)
 
-    def _static(self, limit: int) -> str:
+    def _static(self, limit: int) -> StaticView:
         state = self._state()
-        tasks = [task for task in state["page"]["tasks"] if not task["finished"]] if state["page"] else []
-        return render(
-            "guess/static.html", s=state, tasks=tasks[:limit], left=len(tasks),
-            score=self._score_rows() if self.feedback else [], review=state["review"][:limit],
-            protocol=self.campaign.protocol.name,
-        )  # fmt: skip
+        page = state["page"]
+        tasks = [task for task in page["tasks"] if not task["finished"]] if page else []
+        numbers = [
+            ("Campaign", f"{state['name']}, protocol {self.campaign.protocol.name}"),
+            ("Answered", f"{state['answered']:,} of {state['total']:,} items"),
+        ]
+        if state["stage"] == "page":
+            numbers.append(("Open", f"{len(tasks)} of {len(page['tasks'])} on this page have no answer yet."))
+        elif state["stage"] == "done":
+            numbers.append(("Open", "No item is due now." if state["waits"] else "All items are answered."))
+        for model, condition, right, interval in self._score_rows() if self.feedback else ():
+            numbers.append((f"{model}, {condition}", f"{right}, {interval}"))
+        rows = [
+            [
+                f"Task {row['place'] + 1}", BLANK_MARK.join(row["query"]), row["answer"],
+                f"{'right' if row['correct'] else 'wrong'}: {', '.join(row['guesses']) or 'no guess'}",
+                "; ".join(f"{model}{f' ({note})' if note else ''}: {word or 'none'}"
+                          for model, word, _, note in row["models"]),
+            ]
+            for row in state["review"]
+        ]  # fmt: skip
+        rows += [
+            [f"Task {task['place'] + 1}", " ".join([*task["sentences"], BLANK_MARK.join(task["query"])]),
+             "", "", ""]
+            for task in tasks
+        ]  # fmt: skip
+        heads = ["Task", "Text", "Answer", "Guesses", "Models"]
+        return StaticView("Guessing game", numbers, heads, rows[:limit], code="wb.guess(items)")
 
 
 def _by_item(run: ModelPredictions) -> dict[tuple[str, bool], tuple[list[str], bool]]:

@@ -185,6 +185,14 @@ class ListWidget(Widget):
 
     # -- a page without a kernel
 
+    def _static_numbers(self, order: str) -> list[tuple[str, str]]:
+        """Return the first numbers of the static form: how many items are listed, and why these."""
+        listing = self._listing
+        words = "; ".join(text for text, _ in listing.words())
+        counts = f"{len(listing.rows):,} of {len(listing.items):,}"
+        numbers = [("Items", counts), ("Selection", words), ("Order", order)]
+        return [(name, text) for name, text in numbers if text]
+
     def published(self, *, notes: bool = False) -> PublishedView:
         """Return the view as the data of a static page, with tags and notes only if `notes`."""
         return PublishedView(

@@ -46,6 +46,12 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     return _one_line(before), _one_line(text[start:end]), _one_line(text[end : end + _SNIPPET])
 
 
+def blanked_text(item: Item) -> str:
+    """Return the readable text of an item with a blank in place of the answer."""
+    readable = item.readable_parts()
+    return f"{readable.context}{readable.left}{BLANK_MARK}{readable.right}"
+
+
 def item_kind(item: Item, *further: str | None) -> list[str]:
     """Return the known ones of variant, word class and further names of an item, each once."""
     return [name for name in dict.fromkeys((item.variant, item.word_class, *further)) if name]

@@ -18,7 +18,6 @@ from workbench.render.numbers import fixed, probability
 from workbench.storage.errors import DataError
 
 _WORDS = 5  # best words in a note
-LEVELS = 20  # shades of a static page
 
 
 class ShadedSpan(NamedTuple):
@@ -81,22 +80,6 @@ def _shade(shaded: ShadedSpan, top: float) -> tuple[float, Sequence[str]]:
     """Return the value relative to the greatest, from -1 to 1, and the lines of the tooltip."""
     share = max(-1.0, min(1.0, shaded.value / top)) if top and not math.isnan(shaded.value) else 0.0
     return round(share, 4), shaded.note
-
-
-def static_shades(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a shaded passage for a static page: class and tooltip of each piece."""
-    shades = view["shades"]
-    pieces = shades["pieces"] if shades else ([None] * len(view["context"]), [None] * len(view["query"]))
-    named = [
-        [("", "") if each is None else (_level(each[0]), "; ".join(each[1])) for each in side]
-        for side in pieces
-    ]
-    return {**view, "levels": named}
-
-
-def _level(share: float) -> str:
-    level = round(LEVELS * abs(share))
-    return f"{'d' if share < 0 else 'a'}{level}" if level else ""
 
 
 def attention_shading(item: Item, weights: Sequence[float] | None) -> Shading | None:

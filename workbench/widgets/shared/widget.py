@@ -1,15 +1,16 @@
 """Common code of the widgets: base class, templates, and the static page of a notebook.
 
 JupyterLab shows an error for a widget whose model is gone, whatever else its output holds. So a widget is
-shown as two outputs: the live view, and a static page that is brought up to date shortly after a change of
-state. While the live view is there, its script hides the page.
+shown as two outputs: the live view, and a static page, which is written when the view is shown, when a cell
+ends, and some seconds after a change. While the live view is there, its script hides the page.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import chain, count
 from pathlib import Path
@@ -37,7 +38,7 @@ content="default-src 'none'; style-src 'unsafe-inline'"><meta charset="utf-8">
 <title>{title}</title>
 """
 
-_PAUSE = 0.4  # seconds without a change before the page is brought up to date
+_INTERVAL = 5.0  # seconds between two updates of the page while no cell ends
 _SIZES = (10, 3, 1, 0)
 _PAGE = Markup("""\
 <div class="wb-saved wb-saved-{key}" tabindex="0" role="region" aria-label="Saved view"><style>
@@ -72,11 +73,12 @@ def _templates() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(_WIDGETS), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals["read_assets"] = lambda name: Markup(read_assets(name))  # noqa: S704 - our own style sheets
+    environment.globals["zip"] = zip
     return environment
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a template of the widgets, such as ``"browser/static.html"``; values are escaped."""
+    """Render a template of the widgets, such as ``"publish/page.html"``; values are escaped."""
     return _templates().get_template(template).render(values)
 
 
@@ -98,14 +100,29 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return next(each for each in names if each not in taken)
 
 
+@dataclass(frozen=True)
+class StaticView:
+    """The static form of a widget: its numbers and its first rows, as text."""
+
+    title: str
+    numbers: Sequence[tuple[str, str]] = ()  # names and values
+    columns: Sequence[str] = ()  # headings
+    rows: Sequence[Sequence[str]] = ()
+    hidden: Collection[str] = ()  # names and headings whose text opens on a click
+    code: str = ""  # Python that shows the widget again
+
+    def html(self) -> str:
+        """Return escaped HTML without scripts."""
+        return render("shared/static.html", view=self)
+
+
 class SavedPage:
     """The static page of one widget.
 
     Parameters
     ----------
     render : callable
-        Returns the page as HTML, from data that is escaped; its argument is how many passages, or words of a
-        list, it may hold at most.
+        Returns the page as HTML, from data that is escaped; its argument is the maximum number of rows.
 
     Attributes
     ----------
@@ -118,7 +135,7 @@ class SavedPage:
         self.render = render
         self._lock = Lock()
         self._displayed: str | None = None  # what the notebook has; None before the widget is shown
-        self._timer: Timer | None = None
+        self._timer: Timer | None = None  # of the scheduled update
 
     def html(self) -> str:
         """Return the page within the size limit `MAXIMUM`."""
@@ -134,27 +151,22 @@ class SavedPage:
         self._publish(update=False)
 
     def schedule_update(self) -> None:
-        """Schedule an update of the page once the state has been stable for a moment."""
-        if self._displayed is None:
-            return
+        """Schedule an update of the page in some seconds, unless one is scheduled."""
         with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = Timer(_PAUSE, self._update_quietly)
-            self._timer.daemon = True
-            self._timer.start()
+            if self._displayed is not None and self._timer is None:
+                self._timer = Timer(_INTERVAL, self._update_quietly)
+                self._timer.daemon = True
+                self._timer.start()
 
     def update(self) -> None:
         """Update the page now, if it is shown."""
+        self.close()
         if self._displayed is not None:
             self._publish(update=True)
 
     def update_if_scheduled(self) -> None:
         """Update the page now if an update is scheduled."""
-        with self._lock:
-            is_scheduled = self._timer is not None and self._timer.is_alive()
-        if is_scheduled:
-            self.close()
+        if self._timer is not None:
             self.update()
 
     def _update_quietly(self) -> None:
@@ -166,6 +178,7 @@ class SavedPage:
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
+            self._timer = None
 
     def _publish(self, *, update: bool) -> None:
         html = self.html()
@@ -213,7 +226,7 @@ class Widget(anywidget.AnyWidget):
         super().__init_subclass__(**options)
 
     def __init__(self, **options: Any) -> None:
-        self.saved = SavedPage(self._static)
+        self.saved = SavedPage(lambda limit: self._static(limit).html())
         self._events: Any = None  # those of IPython in a kernel, once the widget is shown
         self._has_page = False  # whether a page has sent a message
         self._lock = RLock()  # messages are heard in two threads, annotations arrive in one of their own
@@ -225,6 +238,11 @@ class Widget(anywidget.AnyWidget):
         """Send a message to the page, and schedule an update of the static page."""
         super().send(content, buffers)
         self.saved.schedule_update()
+
+    def to_html(self, *, limit: int = 200) -> str:
+        """Return a self-contained page without scripts: the numbers, and the first `limit` rows."""
+        view = self._static(limit)
+        return whole_page(view.title, view.html())
 
     def close(self) -> None:
         """Close the widget; the static page in the notebook stays."""
@@ -250,8 +268,8 @@ class Widget(anywidget.AnyWidget):
     def _answer(self, message: Mapping[str, Any]) -> None:
         getattr(self, f"_on_{message['type']}")(message)
 
-    def _static(self, limit: int) -> str:
-        """Return the static HTML of a saved notebook, with at most `limit` passages, or words of a list."""
+    def _static(self, limit: int) -> StaticView:
+        """Return the static form with at most `limit` rows."""
         raise NotImplementedError
 
     def _ipython_display_(self) -> None:
@@ -266,14 +284,14 @@ class Widget(anywidget.AnyWidget):
             self._events.register("post_run_cell", self._after_cell)
 
     def _after_cell(self, result: Any) -> None:
-        """Complete the static page within the cell where no front end is connected.
+        """Update the static page when a cell ends; where no front end is connected, finish it first.
 
         ``nbconvert --execute``, papermill and others end the kernel after the last cell, and keep what the
         cells have printed by then. They send cells without an id, and no page of theirs sends a message.
         """
         if result.info.cell_id is None and not self._has_page:
             self._finish()
-            self.saved.update_if_scheduled()
+        self.saved.update_if_scheduled()
 
     def _finish(self) -> None:
         """Finish what is computed in the background for the page; nothing by default."""
