@@ -25,9 +25,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is used; the measures of runs that are stored are kept from then on."""
-    if name in _STORING:
-        import workbench.evaluation.run_measures  # noqa: F401, PLC0415 - slow; the store knows no measures
+    """Import a public name when it is used."""
     if name == "protocols":
         from workbench.probing.protocols import OPEN_COMPARISON  # noqa: PLC0415 - slow; it knows no widgets
 
@@ -37,9 +35,6 @@ def __getattr__(name: str) -> Any:
 
 def _open_comparison(*arguments: Any, **options: Any) -> Any:
     return _import_name("compare")(*arguments, **options)
-
-
-_STORING = ("predict", "keep", "import_results", "protocols")
 
 
 def _training_html(training: Any) -> str:

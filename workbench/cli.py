@@ -428,7 +428,6 @@ def _value(text: str) -> Any:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    import workbench.evaluation.run_measures  # noqa: F401 - keeps those of runs that are stored
     from workbench.evaluation.metrics import evaluate
     from workbench.models import registry
     from workbench.models.base import Predictor

@@ -5,11 +5,8 @@ from threading import Event
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from made_predictions import items_of, made
 from pandas.testing import assert_frame_equal
 from random_predictions import ask, listening, predicted
@@ -21,11 +18,11 @@ from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import measure, measure_all
 from workbench.evaluation.model_predictions import NEEDED
-from workbench.predictions import run_table, schema, store
-from workbench.predictions.run_table import ENCODED, LONG, TABLE, RunTable, write_table
+from workbench.predictions import store
 from workbench.widgets.compare import compare as widget
 
 ITEMS = wb.load("sample")[:40]
+LONG = {"top_words", "top_log_probs", "candidate_scores", "attention"}  # columns of lists
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +44,7 @@ def reads(monkeypatch):
 
         return counted
 
-    monkeypatch.setattr(pq, "read_table", counting(pq.read_table))
+    monkeypatch.setattr(pq.ParquetFile, "read", counting(pq.ParquetFile.read))
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", counting(pq.ParquetFile.read_row_group))
     return calls
 
@@ -73,14 +70,14 @@ def cells(calls):
     ids=["evaluate", "leaderboard", "compare"],
 )
 def test_no_column_of_lists_is_read_and_the_cells_grow_with_items_and_models(home, reads, use):
-    counts, repeated = {}, RunTable._constants.func
+    counts = {}
     for n, models in ((30, 2), (60, 2), (60, 4)):
         items, runs = kept(n, models)
         reads.clear()
         use(items, runs)
         read = {name for columns, _ in reads for name in columns}
-        assert set(NEEDED) <= read | set(repeated(store.find_run(runs[0]).stored))
-        assert not read & set(LONG)
+        assert set(NEEDED) <= read
+        assert not read & LONG
         counts[n, models] = cells(reads)
         shutil.rmtree(home)
     assert counts[60, 2] == 2 * counts[30, 2]
@@ -88,7 +85,7 @@ def test_no_column_of_lists_is_read_and_the_cells_grow_with_items_and_models(hom
 
 
 def test_an_item_reads_one_row_group_of_the_best_words(reads, monkeypatch):
-    monkeypatch.setattr(run_table, "_GROUP", 8)
+    monkeypatch.setattr(store, "_ROW_GROUP", 8)
     frames = predicted(ITEMS, attentive=(1,))
     runs = [store.keep(ITEMS, frame, name=f"run-{k}") for k, frame in enumerate(frames)]
     comparison = Comparison.of(ITEMS, runs)
@@ -100,21 +97,20 @@ def test_an_item_reads_one_row_group_of_the_best_words(reads, monkeypatch):
             assert top[k]["words"] == row["top_words"]
             assert top[k]["log_probs"] == row["top_log_probs"]
             assert top[k]["attention"] == row["attention"]
-        new_group = place != 7  # the group that was read last is kept
-        assert [rows for _, rows in reads] == [8] * len(runs) * new_group
-        assert all(set(columns) <= set(LONG) for columns, _ in reads)
+        assert {rows for _, rows in reads} == {8}
+        assert all(set(columns) <= LONG for columns, _ in reads)
 
 
 def test_a_list_of_runs_reads_no_table_and_a_ranking_that_was_measured_decodes_none(home, reads):
     _, runs = kept(30, 3)
     reads.clear()
-    (home / runs[0] / TABLE).chmod(0o000)
+    (home / runs[0] / store.TABLE).chmod(0o000)
     assert set(wb.runs()["run"]) == set(runs)
-    (home / runs[0] / TABLE).chmod(0o644)
+    (home / runs[0] / store.TABLE).chmod(0o644)
     before = wb.leaderboard(published=False)
     reads.clear()
     assert_frame_equal(pd.DataFrame(wb.leaderboard(published=False)), pd.DataFrame(before))
-    assert not reads
+    assert not any("item_id" in columns for columns, _ in reads)
 
 
 def test_a_filter_makes_the_columns_that_it_names(monkeypatch):
@@ -131,50 +127,9 @@ def test_a_filter_makes_the_columns_that_it_names(monkeypatch):
     view.close()
 
 
-VALUES = {
-    pa.string(): st.sampled_from(["", "a", "é “”", "x" * 2000]), pa.bool_(): st.booleans(),
-    pa.int64(): st.sampled_from([0, -1, 2**62]), pa.float64(): st.sampled_from([0.0, -0.5, float("-inf")]),
-    pa.list_(pa.string()): st.lists(st.sampled_from("ab"), max_size=2),
-    pa.list_(pa.float64()): st.lists(st.sampled_from([-1.0, 0.5]), max_size=2),
-}  # fmt: skip
-
-
-@st.composite
-def tables(draw):
-    """Tables of predictions in which columns have one value, none, or several."""
-    n, columns = draw(st.integers(0, 4)), []
-    for field in schema.SCHEMA:
-        values = VALUES[field.type] | st.none()
-        is_constant = draw(st.booleans())
-        cells = [draw(values)] * n if is_constant else draw(st.lists(values, min_size=n, max_size=n))
-        columns.append(pa.array(cells, field.type))
-    return pa.Table.from_arrays(columns, schema=schema.SCHEMA)
-
-
-@given(tables(), st.sets(st.sampled_from(schema.COLUMNS), min_size=1), st.booleans())
-def test_columns_of_one_value_are_as_in_the_file_and_not_read(tmp_path_factory, table, names, encoded):
-    folder = tmp_path_factory.mktemp("run")
-    stored = RunTable(folder, write_table(table, folder))
-    assert pq.read_table(folder / TABLE).replace_schema_metadata(None).equals(table)
-    held = [name for name in schema.COLUMNS if name in names]
-    got = stored.columns(names, encoded=encoded)
-    types = {name: pa.types.is_dictionary(got.schema.field(name).type) for name in held}
-    assert types == {name: encoded and name in ENCODED for name in held}
-    assert schema.cast(got, held).equals(table.select(held))
-
-
-def test_what_a_file_says_of_its_columns_may_be_wrong(home):
-    _, [name] = kept(5, 1)
-    whole = pq.read_table(home / name / TABLE)
-    for said in (b"{", b'["known"]', b"3", b'{"known": "yes"}', b'{"rank": "1"}', b'{"model": ["a"]}'):
-        pq.write_table(whole.replace_schema_metadata({b"constants": said}), home / name / TABLE)
-        info = {"file_sha256": run_table.sha256(home / name / TABLE)}
-        refused(RunTable(home / name, info).columns)
-
-
 def test_a_changed_table_is_refused(home):
     _, [name] = kept(5, 1)
-    file = home / name / TABLE
+    file = home / name / store.TABLE
     file.write_bytes(file.read_bytes().replace(b"model 0", b"model X"))
     refused(wb.evaluate, name)
 

@@ -8,8 +8,7 @@ import workbench as wb
 from workbench.charts.predictions import accuracy_by_column
 from workbench.evaluation.comparison import Comparison
 from workbench.models import RandomWord
-from workbench.predictions import store
-from workbench.predictions.run_table import ITEM_COLUMNS as COLUMNS
+from workbench.predictions.store import TABLE
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl"]
 GENRES = ["novel", "play", "novel", "play", "play", None]
@@ -79,30 +78,30 @@ def test_a_stored_run_knows_the_columns_of_its_items(items, name):
     pd.testing.assert_frame_equal(run.item_columns.fillna("-"), expected.fillna("-"), check_dtype=False)
 
 
-def test_a_ranking_follows_the_columns_of_each_run(items):
-    for seed in (0, 1):
-        predicted(items, seed)
-    assert groups(wb.leaderboard(by="genre", published=False)) == {*GROUPS, ("", 1)}
-    for seed in (0, 1):
-        predicted(own_items(genre=["poem"] * 6), seed)
-    assert groups(wb.leaderboard(by="genre", published=False)) == {("poem", 6)}
+def test_a_ranking_knows_the_columns_of_each_run(items):
+    predicted(items, 0)
+    predicted(own_items(genre=["poem"] * 6), 1)
+    table = wb.leaderboard(by="genre", published=False)
+    assert groups(table) == {*GROUPS, ("", 1), ("poem", 6)}
+    pd.testing.assert_frame_equal(wb.leaderboard(by="genre", published=False), table)
 
 
-def test_a_run_that_is_found_again_takes_columns_that_were_added(items):
+def test_a_run_that_is_found_again_keeps_the_columns_that_it_was_stored_with(items):
     run = predicted(wb.items_from_frame(table()))
     refused(wb.evaluate, run, by="genre")
     refused(accuracy_by_column, run, by="genre")
-    before = (run.folder / store.INFO).read_bytes()
     assert predicted(items) == run
-    assert groups(wb.evaluate(run, by="genre")) == GROUPS
-    predicted(own_items(mood=["sad"] * 6, genre=["poem"] * 6))
-    assert groups(wb.evaluate(run, by="genre")) == {("poem", 6)}
-    assert groups(wb.evaluate(run, by="mood"), "mood") == {("sad", 6)}
-    assert groups(wb.evaluate(run, by="year"), "year") == {(1850, 2), (1900, 2), (1950, 2)}
-    assert (run.folder / store.INFO).read_bytes() == before
-    stamp = (run.folder / COLUMNS).stat().st_ino
-    predicted(own_items(genre=["poem"] * 6, read=[True, None] * 3))
-    assert (run.folder / COLUMNS).stat().st_ino == stamp, "what is there already is not written anew"
+    refused(wb.evaluate, run, by="genre")
+    assert groups(wb.evaluate(run, by="genre", items=items)) == GROUPS
+    assert run.item_columns.columns.empty
+
+
+def test_columns_are_in_the_table_of_the_run_and_not_among_its_predictions(items):
+    run = predicted(items)
+    stored = pd.read_parquet(run.folder / TABLE)
+    assert stored["item: genre"].fillna("-").tolist() == ["-" if name is None else name for name in GENRES]
+    assert stored.columns.tolist() == [*run.predictions.columns, "item: genre", "item: year", "item: read"]
+    assert [path.name for path in sorted(run.folder.iterdir())] == [TABLE, "run.json"]
 
 
 def test_a_column_with_the_name_of_a_result_or_of_predictions_is_refused(monkeypatch, no_data):
@@ -133,7 +132,7 @@ def test_no_passages_and_no_lists_are_stored():
     run = predicted(own_items(before=passages, tags=[["a"]] * 6, genre=GENRES))
     assert run.item_columns.columns.tolist() == ["genre"]
     assert predicted(many).item_columns.columns.tolist() == ["n"]
-    assert b"rained" not in (run.folder / COLUMNS).read_bytes()
+    assert b"rained" not in (run.folder / TABLE).read_bytes()
     refused(wb.evaluate, run, by="before")
     assert len(wb.evaluate(run, by="before", items=own_items(before=passages))) == 6
 

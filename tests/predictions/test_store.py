@@ -1,5 +1,6 @@
 """The store of runs: validated, whole or not there, found again, never overwritten."""
 
+import glob
 import importlib
 import json
 import os
@@ -7,6 +8,7 @@ import shutil
 import signal
 import sys
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +19,6 @@ from refused import refused
 import workbench as wb
 from workbench.models.base import Predictor, pad
 from workbench.predictions import schema
-from workbench.predictions.store import ship
 from workbench.storage.errors import DataError
 from workbench.storage.paths import resource
 
@@ -201,8 +202,6 @@ def test_a_damaged_run_json_is_one_clear_error(home, text):
     (home / run.run / "run.json").write_text(text)
     with pytest.warns(UserWarning, match=f"a run is left out: .*{run.run}/run.json"):
         assert store.runs()["run"].tolist() == [whole.run]
-    with pytest.warns(UserWarning, match=f"a run is left out: .*{run.run}/run.json"):
-        assert len(store.query("from predictions")) == 4
     for ask in (lambda: store.find_run(run.run), lambda: store.predict(ITEMS, Length())):
         raised = refused(ask)
         assert raised.file == str(home / run.run / "run.json")
@@ -249,17 +248,14 @@ def test_a_name_without_a_run_is_refused(home, name):
     refused(store.find_run, name)
 
 
-def test_the_name_of_the_folder_wins(home):
+def test_a_folder_under_the_name_of_another_run_is_not_that_run(home):
     run = store.predict(ITEMS, Length())
-    shutil.copytree(run.folder, home / "a copy")
-    (home / run.run).rename(home / "renamed")
-    assert sorted(store.runs()["run"]) == ["a copy", "renamed"]
-    renamed = store.find_run("renamed")
-    assert (renamed.run, renamed.info["run"]) == ("renamed", "renamed")
-    assert set(renamed.predictions["run"]) == {"renamed"}
-    assert_frame_equal(schema.check_predictions(renamed.predictions, ITEMS), renamed.predictions)
-    counted = store.query("select run, count(*) as n from predictions group by run order by run")
-    assert counted.to_dict("list") == {"run": ["a copy", "renamed"], "n": [4, 4]}
+    run.folder.rename(home / "renamed")
+    raised = refused(store.find_run, "renamed")
+    assert raised.file == str(home / "renamed" / "run.json")
+    assert f"expected the run 'renamed', got {run.run!r}" in str(raised)
+    with pytest.warns(UserWarning, match="a run is left out: .*renamed/run.json"):
+        assert store.runs().empty
     assert store.predict(ITEMS, model := Length()).run == run.run
     assert model.asked == 1
 
@@ -314,7 +310,6 @@ def test_runs_of_earlier_versions_of_the_models_are_named(home):
     assert listed["version"].fillna(0).to_dict() == {"old": 1, "new": 2, "users": 1, "unknown": 0, "bad": 0}
     assert "earlier versions of their models" in wb.runs()._repr_html_()
     assert wb.runs().attrs["warnings"][0].endswith("predict again: old")
-    assert store.query("select run from runs where outdated")["run"].tolist() == ["old"]
     for number in range(7):
         store.keep(ITEMS, answers(), name=f"more-{number}", **{"class": lsa, "version": 1})
     assert wb.runs().attrs["warnings"][0].endswith(" and 3 more")
@@ -386,93 +381,57 @@ def test_no_runs_are_an_empty_list(home):
     listed = store.runs()
     assert listed.columns.tolist() == [
         "run", "model", "dataset", "split", "variant", "n", "accuracy", "finished", "seconds", "device",
-        "seed", "bytes", "origin", "version", "outdated",
+        "seed", "bytes", "version", "outdated",
     ]  # fmt: skip
     assert not home.exists()
-    assert store.query("select model, sum(n) as n, avg(accuracy) as a from runs group by model").empty
-    assert store.query("select avg(p_correct) as a from predictions")["a"].isna().tolist() == [True]
-    assert store.query("from predictions").columns.tolist() == list(schema.COLUMNS)
 
 
-@pytest.fixture
-def several(home):
+def test_duckdb_reads_every_cell_of_all_runs(home):
+    """The predictions are a plain table; see "Runs in SQL" in ``docs/models.md``."""
     for seed, name in enumerate(("one", "two", "three")):
         frame = made(4, seed=seed, oov=0.3, right=0.5, model=f"model {name}")
         store.keep(ITEMS, frame.assign(item_id=ITEMS.frame["item_id"]), name=name)
-    return pd.concat([store.find_run(name).predictions for name in names(home)], ignore_index=True)
-
-
-def test_a_query_sees_every_cell(several):
-    asked = store.query("from predictions order by run, item_id")
-    want = several.sort_values(["run", "item_id"], ignore_index=True)
-    assert asked.columns.tolist() == want.columns.tolist()
+    files = f"{glob.escape(str(home))}/*/predictions.parquet"
+    got = duckdb.read_parquet(files).order("run, item_id").df()
+    want = pd.concat([store.find_run(name).predictions for name in names(home)])
+    want = want.sort_values(["run", "item_id"])
+    assert got.columns.tolist() == want.columns.tolist() == list(schema.COLUMNS)
     for name in want.columns:
-        got, wanted = (frame[name].astype(object).where(frame[name].notna(), None) for frame in (asked, want))
-        assert got.tolist() == wanted.tolist(), name
-
-
-def test_a_query_joins_both_views(several):
-    asked = store.query(
-        "select p.run, any_value(r.accuracy) as a, avg(correct::int) as b from predictions p join runs r"
-        " using (run) group by 1 order by 1"
-    )
-    assert asked["a"].tolist() == pytest.approx(asked["b"].tolist())
-    assert asked["run"].tolist() == sorted(several["run"].unique())
-
-
-@pytest.mark.parametrize("sql", ["selekt 1", "select nothing from predictions", ""])
-def test_an_invalid_query_is_refused(several, sql):
-    assert len(several)
-    refused(store.query, sql)
+        cells, wanted = (frame[name].astype(object).where(frame[name].notna(), None) for frame in (got, want))
+        assert cells.tolist() == wanted.tolist(), name
 
 
 class TestShippedRuns:
-    """Runs that come with the workbench are found by their key, and say so."""
+    """Runs that come with the workbench are found by their names, and read where they lie."""
 
     @pytest.fixture
     def published(self, tmp_path, monkeypatch):
-        """A run in a folder of shipped runs, and an empty store."""
-        folder = tmp_path / "published" / "runs"
-        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "made"))
+        """A run in the folder of the runs that come with the workbench, and an empty store."""
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "published"))
         run = wb.predict(ITEMS, Length())
-        ship(run, folder)
         monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "new"))
         monkeypatch.setattr(store, "resource", tmp_path.joinpath)
         return run
 
-    def test_the_same_items_and_model_are_not_predicted_again(self, published):
+    def test_the_same_items_and_model_are_not_predicted_again(self, published, tmp_path):
         model = Length()
         again = wb.predict(ITEMS, model)
         assert model.asked == 0
+        assert again == published == store.find_run(published.run)
         assert_frame_equal(again.predictions, published.predictions)
-        (row,) = wb.runs().to_dict("records")
-        assert (row["run"], row["origin"]) == (published.run, "the workbench")
-        assert "the workbench" in wb.runs()._repr_html_()
-        assert wb.predict(ITEMS, model).folder == again.folder
+        assert wb.runs().empty
+        assert wb.leaderboard(published=False).empty
+        assert not (tmp_path / "new").exists()
+        refused(wb.runs().delete, published.run)
 
     def test_others_are(self, published):
         run = wb.predict(ITEMS[:3], model := Length())
         assert model.asked == 1
         assert run.run != published.run
-        assert wb.runs()["origin"].isna().all()
+        assert wb.runs()["run"].tolist() == [run.run]
 
     def test_each_has_the_digests_of_its_candidates(self):
         folders = list(resource("published", "runs").iterdir())
         known = [store.open_run(folder).predictions["candidates_digest"].notna().all() for folder in folders]
         assert len(known) > 20
         assert all(known)
-
-    def test_what_the_folder_is_named_after_is_not_trusted(self, published, tmp_path):
-        file = tmp_path / "published" / "runs" / published.run / "run.json"
-        file.write_text(file.read_text().replace('"seed": 0', '"seed": 1'))
-        model = Length()
-        wb.predict(ITEMS, model)
-        assert model.asked == 1
-
-    def test_no_text_of_items_and_no_large_run_is_shipped(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-        run = wb.predict(wb.Items(ITEMS.frame.assign(meta=[{"genre": "a"}] * 4)), Length())
-        assert len(run.item_columns.columns) == 1
-        folder = ship(run, tmp_path / "runs")
-        assert sorted(file.name for file in folder.iterdir()) == ["predictions.parquet", "run.json"]
-        assert not any(text.encode() in file.read_bytes() for file in folder.iterdir() for text in TEXTS)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from workbench.items.ablation import RENAMED, split_variant
 from workbench.items.items import Items
-from workbench.predictions.run_table import LONG, RunTable, item_columns
 from workbench.predictions.schema import (
     FROM_ANSWERS,
     OPTIONAL,
@@ -30,11 +29,8 @@ from workbench.predictions.schema import (
     from_table,
     typed_predictions,
 )
+from workbench.predictions.store import INFO, Run, find_run, open_run, run_folder
 from workbench.storage.errors import DataError
-from workbench.storage.paths import data_home
-
-if TYPE_CHECKING:
-    from workbench.predictions.store import Run
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -68,30 +64,30 @@ class ModelPredictions:
     """The predictions of one model in one run, as a frame and as an Arrow table.
 
     A stored run is made a frame only on demand: its Arrow table is read some ten times faster. A frame in
-    `data` has the types of evaluation and is sorted by item. `info` is the record of the run, and `folder`
-    where it is stored; without one, `run` is its name. Where `stored` is passed, `data` has the columns that
-    evaluation reads, and the others are read from it when they are asked for.
+    `data` has the types of evaluation and is sorted by item. `info` is the record of the run. A `stored` run
+    has the columns that evaluation reads in `data`, and others are read when they are asked for.
     """
 
     model: str
     run: str
     data: pa.Table | pd.DataFrame = field(repr=False)
     info: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    folder: Path | None = field(default=None, repr=False)
-    stored: RunTable | None = field(default=None, repr=False)
+    stored: Run | None = field(default=None, repr=False)
 
     @cached_property
     def item_columns(self) -> pd.DataFrame:
         """The items' own columns as the run was stored with, indexed by ``item_id``; none without a run."""
-        name = str(self.info.get("run", self.run))
-        return item_columns(self.folder or data_home() / "runs" / (Path(name).name or "."))
+        if self.stored is not None:
+            return self.stored.item_columns
+        folder = run_folder(str(self.info.get("run", self.run)))
+        return open_run(folder).item_columns if folder else pd.DataFrame()
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         """All columns, one row an item, sorted by item; see `evaluated`."""
         if isinstance(self.data, pd.DataFrame):
             return self.data
-        return self._frame_of(self.data if self.stored is None else self.stored.columns())
+        return self._frame_of(self.data if self.stored is None else self.stored.read())
 
     @property
     def evaluated(self) -> pd.DataFrame:
@@ -172,7 +168,7 @@ class ModelPredictions:
         """Return a single value: None where it is null, a list where there is one."""
         if isinstance(self.data, pa.Table):
             if name not in self.data.column_names and self.stored is not None:
-                return self.stored.row(row, LONG)[name]
+                return self.stored.cell(name, row)
             return self.data[name][row].as_py()
         if name in self.table.column_names:
             return self.table[name][row].as_py()
@@ -235,12 +231,10 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
     if isinstance(pooled := getattr(source, "pooled", None), ModelPredictions):
         return [pooled] if pool else list(source.replicated)
     if isinstance(source, str):
-        from workbench.predictions.store import find_run  # noqa: PLC0415 - imported by the runs' users only
-
         source = find_run(source)
+    if isinstance(source, Run):
+        return _of_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
-    if isinstance(stored := getattr(source, "stored", None), RunTable):
-        return list(_split_run(source, stored, info))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
         remedy = "pass a run, a frame of predictions, the name of a run, or a list of these"
@@ -282,19 +276,12 @@ def list_answer_notes(models: Iterable[ModelPredictions]) -> list[str]:
     return list(dict.fromkeys(note for model in models for note in model.info.get(ANSWER_NOTES, ())))
 
 
-def _split_run(source: Run, stored: RunTable, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
-    """Split a stored run by model; its values were checked when it was stored."""
-    table = stored.columns(_READ, encoded=True)
-    models = pc.unique(table["model"]).to_pylist()
-    if len(models) > 1:  # the rows of one model are not those of the file
-        table = stored.columns()
-    for model in models:
-        subset = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
-        subset = subset.combine_chunks()
-        name = _named(model, pc.unique(subset["variant"]).to_pylist())
-        shared = _shared(subset, (model, source.run))
-        lazy = stored if len(models) == 1 else None
-        yield ModelPredictions(name, source.run, shared, info, source.folder, lazy)
+def _of_run(run: Run) -> list[ModelPredictions]:
+    """Return the predictions of a stored run, whose values were checked then; nothing if it has no rows."""
+    table = run.read(_READ).combine_chunks()
+    name = _named(run.model, pc.unique(table["variant"]).to_pylist())
+    shared = _shared(table, (run.model, run.run))
+    return [ModelPredictions(name, run.run, shared, run.info, run)] if len(table) else []
 
 
 def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
@@ -488,9 +475,7 @@ def items_of(
 
 def run_of(name: str) -> Run:
     """Return a stored run by its name, or by the folder that it lies in."""
-    from workbench.predictions import store  # noqa: PLC0415 - imported by the runs' users only
-
     folder = Path(name)
-    if not (folder / store.INFO).is_file() or folder.name == name:
-        return store.find_run(name)
-    return store.open_run(folder.resolve())
+    if not (folder / INFO).is_file() or folder.name == name:
+        return find_run(name)
+    return open_run(folder.resolve())

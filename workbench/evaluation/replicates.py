@@ -207,4 +207,4 @@ def _pooled(models: Sequence[ModelPredictions], seeds: str) -> ModelPredictions:
     frame[BY_SEED] = pd.Series(list(map(tuple, right.tolist())), dtype=object)
     run = ", ".join(filter(None, (model.run for model in models)))
     info = dict(models[0].info) | ({"seed": seeds} if seeds else {})
-    return ModelPredictions(models[0].model, run, frame.assign(run=run), info, models[0].folder)
+    return ModelPredictions(models[0].model, run, frame.assign(run=run), info, models[0].stored)

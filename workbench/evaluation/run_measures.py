@@ -35,11 +35,8 @@ from workbench.items.items import Items
 from workbench.items.language import language
 from workbench.predictions import store
 from workbench.predictions.measures import MEASURES
-from workbench.predictions.run_table import ITEM_COLUMNS, item_columns
 from workbench.storage.cache import Cache, digest, make_room
-from workbench.storage.checksums import sha256
-from workbench.storage.errors import DataError, check_option, reading
-from workbench.storage.paths import data_home
+from workbench.storage.errors import DataError, check_option
 
 SETS = ("dataset", "split", "variant")
 """Columns by which runs are ranked unless others are asked for."""
@@ -77,9 +74,10 @@ class MeasuredRun:
 class RunMeasures:
     """Measures and tests of runs, by the columns `names`, of the items that are `chosen`.
 
-    Those of stored runs are kept in one table of the cache a setting. Each has a key that digests the files
-    of the runs that it is of, so it holds for these alone. Writers replace the table as a whole: what one of
-    two misses is computed again. Without a cache that can be written, everything is computed.
+    Those of stored runs are kept in one table of the cache a setting. Each has a key that digests the name of
+    the run and the checksum of its predictions, so it holds for these alone. Writers replace the table as a
+    whole: what one of two misses is computed again. Without a cache that can be written, everything is
+    computed.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ class RunMeasures:
         measured: list[MeasuredRun] = []
         for name in store.runs()["run"]:
             if not OF_PREDICTIONS.isdisjoint(self.names):
-                check_group_names(self.names, (), item_columns(data_home() / "runs" / name))
+                check_group_names(self.names, (), store.find_run(name).item_columns)
             try:
                 measured += self.of_run(name)
             except DataError as error:
@@ -123,24 +121,18 @@ class RunMeasures:
 
     def of_run(self, name: str) -> list[MeasuredRun]:
         """Measure a stored run, without its long columns; if it is known, no predictions are read."""
-        folder = data_home() / "runs" / name
-        files = [store.INFO]  # it has the checksum of the predictions
-        if not set(NEEDED).issuperset(self.names) and (folder / ITEM_COLUMNS).exists():
-            files.append(ITEM_COLUMNS)
-            self.columns.update(map(str, item_columns(folder)))
-        digests = []
-        for file in files:
-            with reading(folder / file, "this run"):
-                digests.append(sha256(folder / file))
-        read = cache(lambda: predictions_of(store.find_run(name), pool=True))  # once it is needed
-        return list(self._measured(read, digest(name, *digests)))
+        run = store.find_run(name)
+        if not set(NEEDED).issuperset(self.names):
+            self.columns.update(map(str, run.item_columns))
+        read = cache(lambda: predictions_of(run, pool=True))  # once it is needed
+        return list(self._measured(read, digest(name, run.info["file_sha256"])))
 
     def against(self, runs: Sequence[MeasuredRun], best: MeasuredRun) -> list[dict[str, Any]]:
         """Test runs against the best: a difference, its interval and p; nothing where no item is common."""
         keys = [digest(run.key, best.key) if run.key and best.key else None for run in runs]
         return self._cached(keys, lambda missing: _compared([runs[k] for k in missing], best, self.sampling))
 
-    def save(self, *, trim: bool = True) -> None:
+    def save(self) -> None:
         """Store the new measures, and of the others those used last."""
         if self._earlier is None or self._used.keys() <= self._earlier.keys():
             return
@@ -148,8 +140,7 @@ class RunMeasures:
         keys, values = zip(*rows, strict=True)
         with contextlib.suppress(DataError, OSError):  # a cache that may only be read, or a full disk
             Cache(_CACHE, _KNOWN).put(self._key, pa.table([keys, values], schema=_KNOWN))
-            if trim:
-                make_room()
+            make_room()
 
     def _cached(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
         """Return stored measures by key; others are computed by index, and stored under their key."""
@@ -326,13 +317,3 @@ def _value_sets(run: MeasuredRun) -> dict[str, set[Any]]:
 def _tested(n: int, values: Sequence[float]) -> dict[str, Any]:
     names = ("difference", "difference_low", "difference_high", "p", "mde")
     return {"n_paired": n, **{name: float(value) for name, value in zip(names, values, strict=True)}}
-
-
-def keep_measures(run: store.Run) -> None:
-    """Store the measures of a stored run, so that a ranking need not read the run."""
-    measures = RunMeasures()
-    measures.of_run(run.run)
-    measures.save(trim=False)
-
-
-store.WHEN_STORED.append(keep_measures)

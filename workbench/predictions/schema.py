@@ -62,6 +62,12 @@ SCHEMA = pa.schema(
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
+CATEGORIES = (
+    "dataset", "split", "variant", "word_class", "book_id", "model", "system", "run", "score_type", "unit",
+    "filter", "unknown", "case", "prompt", "bos",
+)  # fmt: skip
+"""Columns of text with few values."""
+
 OPTIONAL = (
     "case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention", "bos",
     "in_training", "detokenised", "candidates_digest",
@@ -341,16 +347,16 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
 
 
 def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str] = ()) -> pa.Table:
-    """Return columns of an Arrow table with the types of `SCHEMA`, or dictionaries where `encoded`.
+    """Return columns of an Arrow table in the order and with the types of `SCHEMA`.
 
-    It may lack columns of `OPTIONAL`.
+    Those in `encoded` are dictionaries. It may lack columns of `OPTIONAL`.
     """
     held = [
         field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in encoded else field
         for field in SCHEMA
         if field.name in names and (field.name in table.column_names or field.name not in OPTIONAL)
     ]
-    return table.replace_schema_metadata(None).cast(pa.schema(held))
+    return table.select([field.name for field in held]).cast(pa.schema(held))
 
 
 def from_table(table: pa.Table) -> pd.DataFrame:

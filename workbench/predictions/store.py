@@ -5,21 +5,19 @@ A run depends on the items and on the model's class, version and config; commit 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
-import glob
 import importlib.metadata
 import json
 import os
 import platform
 import re
-import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,31 +28,23 @@ import pyarrow.parquet as pq
 from workbench.items.items import Items, check_items
 from workbench.predictions import clustered, schema
 from workbench.predictions.model_versions import is_outdated, outdated_warning
-from workbench.predictions.run_table import (
-    AGAIN,
-    TABLE,
-    RunTable,
-    item_columns,
-    write_item_columns,
-    write_table,
-)
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache
 from workbench.storage.cache import folder_size
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import (
-    atomic_folder,
-    list_folder,
-    remove,
-    temporary_folder,
-)
+from workbench.storage.files import atomic_folder, list_folder, remove, temporary_folder
 from workbench.storage.packages import commit
 from workbench.storage.parallel import dask_client
 from workbench.storage.paths import data_home, resource
 
-INFO = "run.json"
-WHEN_STORED: list[Callable[[Run], None]] = []
-"""What is called with each run that is stored, or found to be: to keep its measures."""
+INFO, TABLE = "run.json", "predictions.parquet"
+ITEM_COLUMN = "item: "
+"""What the names of the items' own columns begin with in the table of a run."""
+
+_ROW_GROUP = 8_192  # rows: one row of the best words is read in a few milliseconds
+_LONG_TEXT, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, and columns of one's own
+_AGAIN = "remove the folder and predict again"
 
 _PACKAGES = (
     "kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch", "tokenizers",
@@ -63,14 +53,13 @@ _PACKAGES = (
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
     "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
-    "seed": "Int64", "bytes": "Int64", "origin": "str", "version": "Int64",
+    "seed": "Int64", "bytes": "Int64", "version": "Int64",
 }  # fmt: skip
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
-_WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "variant", "n", "accuracy")}
+_WRITTEN = {name: _LISTED[name] for name in ("run", "model", "dataset", "split", "variant", "n", "accuracy")}
 _WRITTEN |= {"file_sha256": "str"}
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
              "file_sha256", "git", "python", "packages")  # fmt: skip
-_NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
 
 
 @dataclass(frozen=True)
@@ -87,25 +76,45 @@ class Run:
 
     @property
     def predictions(self) -> pd.DataFrame:
-        """The predictions (see :mod:`workbench.predictions.schema`), read anew; DataError if damaged."""
-        frame = schema.from_table(self.table)
-        frame["run"] = pd.Series(self.run, index=frame.index, dtype="str")  # the folder may have been renamed
-        return frame
-
-    @property
-    def table(self) -> pa.Table:
-        """The predictions as an Arrow table, which takes less memory, read anew each time."""
-        return self.stored.columns()
-
-    @property
-    def stored(self) -> RunTable:
-        """The predictions on disk, of which single columns and rows are read."""
-        return RunTable(self.folder, self.info)
+        """The predictions, see :mod:`workbench.predictions.schema`; DataError if they are damaged."""
+        return schema.from_table(self.read())
 
     @property
     def item_columns(self) -> pd.DataFrame:
         """The items' own columns that are stored with the run, indexed by ``item_id``; see `predict`."""
-        return item_columns(self.folder)
+        with reading(self._file, "the items' own columns", remedy=_AGAIN), self._open() as parquet:
+            names = [name for name in parquet.schema_arrow.names if name.startswith(ITEM_COLUMN)]
+            frame: pd.DataFrame = parquet.read(["item_id", *names]).to_pandas()
+            frame.columns = frame.columns.str.removeprefix(ITEM_COLUMN)
+            return frame.astype({"item_id": "str"}).set_index("item_id")
+
+    def read(self, columns: Sequence[str] = schema.COLUMNS) -> pa.Table:
+        """Return columns of the predictions, those of `schema.CATEGORIES` as dictionaries."""
+        with reading(self._file, "the predictions", remedy=_AGAIN), self._open() as parquet:
+            table = parquet.read(list(columns)).unify_dictionaries()
+            return schema.cast(table, columns, schema.CATEGORIES)
+
+    def cell(self, column: str, row: int) -> Any:
+        """Return a single value of the predictions; of the column one row group is read."""
+        with reading(self._file, "the predictions", remedy=_AGAIN), self._open() as parquet:
+            group, index = divmod(row, self._metadata.row_group(0).num_rows)
+            return parquet.read_row_group(group, [column])[column][index].as_py()
+
+    def _open(self) -> pq.ParquetFile:
+        options = {"memory_map": True, "read_dictionary": schema.CATEGORIES}
+        return pq.ParquetFile(self._file, metadata=self._metadata, **options)
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / TABLE
+
+    @cached_property
+    def _metadata(self) -> pq.FileMetaData:
+        """Metadata of the table; DataError unless it is the file that was written."""
+        if sha256(self._file) != self.info["file_sha256"]:
+            problem = "the predictions are not those that were written"
+            raise DataError(problem, file=self._file, remedy=_AGAIN)
+        return pq.read_metadata(self._file, memory_map=True)
 
     @property
     def model(self) -> str:
@@ -168,7 +177,7 @@ def predict(
     when their results change. A class of your own is predicted with anew each time, since nothing tells
     that its code has changed; give it a ``version = 1`` to have its runs found again, and raise that when
     you change its code. Some runs of the language model of the set-up come with the workbench
-    (``data/published/runs``), and are found in the same way.
+    (``data/published/runs``): they are found in the same way, and read where they lie.
 
     Where a ``dask.distributed.Client`` is open, its workers predict the items, 100 at a time. They read a
     model of the workbench, which is saved for them, from the same disk; any other model is pickled. Each
@@ -179,7 +188,8 @@ def predict(
 
     Columns of one's own (``items.extra``) are stored with the run where they hold numbers, truth values, or
     at most 200 different texts of at most 100 characters, so that results can be grouped by them. They change
-    no result: where a run is found again, its columns become those of `items`, and others that it has stay.
+    no result, and a run that is found again keeps those that it was stored with: for another column, pass
+    ``items=`` to the function that groups by it.
 
     Examples
     --------
@@ -196,14 +206,8 @@ def predict(
     once = "" if info["version"] is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     home = data_home() / "runs"
-    with reading(home, "the store of runs"):
-        if not (home / name).exists():
-            _copy_shipped(name, info)
-        if (home / name).exists():
-            run = _follow(find_run(name))
-            with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
-                write_item_columns(run.folder, items)
-            return run
+    if folder := run_folder(name):
+        return open_run(folder)
     with temporary_folder(home):  # the store may be written to
         pass
     training = {"checked_for": None} | model.training if model.training else {}
@@ -235,29 +239,6 @@ def predict(
         raise not_stored from error
     made.forget()
     return run
-
-
-def _copy_shipped(name: str, identity: Mapping[str, Any]) -> None:
-    """Copy a run that comes with the workbench into the store, if it has this name and is of this."""
-    folder = resource("published", "runs", name)
-    info = _info(folder) if folder.is_dir() else {}
-    if {key: info.get(key) for key in identity} == identity:
-        with atomic_folder(data_home() / "runs" / name) as target:
-            for file in list_folder(folder):
-                shutil.copyfile(file, target / file.name)
-
-
-def ship(run: Run, folder: Path) -> Path:
-    """Copy a run into a folder of runs that come with the workbench, and return its place.
-
-    It holds ids, words and numbers, and no text of a data set: columns of one's own are left out.
-    """
-    with atomic_folder(folder / run.run, replace=True) as target:
-        shutil.copyfile(run.folder / TABLE, target / TABLE)
-        info = {name: value for name, value in run.info.items() if name != "run"}
-        text = json.dumps(info | {"origin": "the workbench"}, indent=1, ensure_ascii=False)
-        (target / INFO).write_text(text, encoding="utf-8")
-    return folder / run.run
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
@@ -305,7 +286,8 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     pq.write_table(schema.to_table(frame), content)
     info["key"] = cache.digest(content.getvalue().to_pybytes(), json.dumps(info, sort_keys=True))
     name = name or _name(items, models[0], info["key"])
-    run = find_run(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, info)
+    folder = run_folder(name)
+    run = open_run(folder) if folder else _store(name, frame, items, info)
     if run.info.get("key") != info["key"]:
         problem = f"there is a run {name!r} already, and none is overwritten"
         raise DataError(problem, remedy="use another name")
@@ -315,7 +297,6 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
 _SHOWN = (
     TableColumn("run"), TableColumn("model"), TableColumn("n", "count"), TableColumn("accuracy", "share"),
     TableColumn("finished", "time"), TableColumn("seconds", "seconds"), TableColumn("bytes", "size"),
-    TableColumn("origin"),
 )  # fmt: skip
 _SET = ("dataset", "split", "variant")
 
@@ -337,30 +318,28 @@ class RunsTable(Table):
         DataError if one does not exist, and then none is deleted. A run goes as a whole: its folder is
         renamed first. Damaged runs, which no list shows, go too.
         """
-        there = {folder.name: folder for folder in list_folder(data_home() / "runs")}
-        folders = [there[name] if name in there else find_run(name).folder for name in names]
-        for folder in folders:
-            remove(folder)
+        folders = {folder.name: folder for folder in list_folder(data_home() / "runs")}
+        for name in names:
+            if name not in folders:
+                raise _missing(name)
+        for name in names:
+            remove(folders[name])
         return runs()
 
 
 def runs() -> RunsTable:
-    """List the stored runs, newest first, one row a run.
+    """List the stored runs, newest first, one row a run; those that come with the workbench are left out.
 
     Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed,
-    bytes, origin (of runs that came with the workbench), version (of the model), outdated (its results have
-    changed since, which a warning says too). ``wb.runs().by("model")`` and ``.by("items")`` group them,
-    ``.delete("name", ...)`` deletes some.
+    bytes, version (of the model), outdated (its results have changed since, which a warning says too).
+    ``wb.runs().by("model")`` and ``.by("items")`` group them, ``.delete("name", ...)`` deletes some.
 
     Examples
     --------
     >>> set(wb.runs()["model"]) >= {run.model for run in runs}
     True
     """
-    return _listed(_infos())
-
-
-def _listed(infos: list[dict[str, Any]]) -> RunsTable:
+    infos = _infos()
     data = {}
     for name, dtype in _LISTED.items():
         values = [value if _fits(value := info.get(name), dtype) else None for info in infos]
@@ -379,47 +358,33 @@ def _fits(value: Any, dtype: str) -> bool:
 
 
 def find_run(name: str) -> Run:
-    """Return a run by its name; DataError if it is missing or its folder is damaged."""
-    folder = data_home() / "runs" / name
-    if not name or name.startswith(".") or name != Path(name).name or not os.path.isdir(folder):  # noqa: PTH112 - of a long name
-        near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
-        hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists the stored runs"
-        raise DataError(f"there is no run {name!r}", remedy=hint)
-    return open_run(folder)
+    """Return a run by its name, the user's or one that comes with the workbench.
+
+    DataError if it is missing or its folder is damaged.
+    """
+    if folder := run_folder(name):
+        return open_run(folder)
+    raise _missing(name)
+
+
+def run_folder(name: str) -> Path | None:
+    """Return the folder of a stored run, the user's or one that comes with the workbench; None if none is."""
+    if name and not name.startswith(".") and name == Path(name).name:
+        for home in (data_home() / "runs", resource("published", "runs")):
+            if os.path.isdir(home / name):  # noqa: PTH112 - of a long name
+                return home / name
+    return None
+
+
+def _missing(name: str) -> DataError:
+    near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
+    hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists the stored runs"
+    return DataError(f"there is no run {name!r}", remedy=hint)
 
 
 def open_run(folder: Path) -> Run:
-    """Return the run in a folder, wherever that is; DataError if it is damaged."""
+    """Return the run in a folder, wherever that is; DataError if it is damaged, or another run's."""
     return Run(folder.name, folder, _info(folder))
-
-
-def query(sql: str) -> pd.DataFrame:
-    """Query all runs at once in SQL (DuckDB); DataError if the query is invalid, or a run is damaged.
-
-    There are two views: ``predictions`` (every row of every run) and ``runs`` (as :func:`runs` lists them):
-    "select model, avg(p_correct) from predictions group by model".
-    """
-    import duckdb  # noqa: PLC0415 - only this function needs it
-
-    infos, home = _infos(), data_home() / "runs"
-    with duckdb.connect() as base:
-        base.register("runs", _listed(infos).frame)
-        try:
-            if infos:
-                files = [glob.escape(str(home / info["run"] / TABLE)) for info in infos]
-                stored = base.from_parquet(files, filename=True, union_by_name=True)
-                stored.project(_NAMED).create_view("predictions")
-            else:
-                base.register("predictions", schema.SCHEMA.empty_table())
-            answer = base.sql(sql)
-            frame: pd.DataFrame | None = None if answer is None else answer.df()
-        except duckdb.Error as error:
-            for info in infos:
-                RunTable(home / info["run"], info).columns()  # a damaged one says so
-            raise DataError(f"DuckDB says: {error}", remedy="the views are predictions and runs") from None
-    if frame is None:
-        raise DataError("the query returns nothing", remedy="begin with select")
-    return frame
 
 
 def _infos() -> list[dict[str, Any]]:
@@ -435,29 +400,26 @@ def _infos() -> list[dict[str, Any]]:
 
 
 def _info(folder: Path) -> dict[str, Any]:
-    """Return the description of the run in a folder of the run's name; DataError if damaged."""
+    """Return the description of the run in a folder; DataError if it is damaged, or another run's."""
     file = folder / INFO
-    with reading(file, "the description of this run", remedy=AGAIN):
+    with reading(file, "the description of this run", remedy=_AGAIN):
         info: dict[str, Any] = json.loads(file.read_bytes())
-        json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is not text
+        json.dumps(info, ensure_ascii=False).encode()  # half a surrogate pair is not text
         datetime.fromisoformat(info["finished"])
         for name, dtype in _WRITTEN.items():
             if not (_fits(info.get(name), dtype) or (info.get(name) is None and name == "accuracy")):
                 raise ValueError(f"its {name} is {info.get(name)!r:.40}")
-        return info | {"run": folder.name}
-
-
-def _follow(run: Run) -> Run:
-    """Complete the storing of a run, also after a killed process; return the run."""
-    for follow in WHEN_STORED:
-        with contextlib.suppress(DataError):  # the run is stored, whatever else cannot be
-            follow(run)
-    return run
+    if info["run"] != folder.name:
+        problem = f"expected the run {folder.name!r}, got {info['run']!r}"
+        raise DataError(problem, file=file, remedy="give the folder the name of its run again")
+    return info
 
 
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
     """Write checked predictions as a run: complete or not at all; another process may have been first."""
     table = schema.to_table(frame.assign(run=name))
+    for column, values in _item_columns(items, frame["item_id"]).items():
+        table = table.append_column(f"{ITEM_COLUMN}{column}", pa.array(values, from_pandas=True))
     about = {
         "run": name,
         **{column: "+".join(items.frame[column].unique().tolist()) for column in _SET},
@@ -467,10 +429,26 @@ def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
     with atomic_folder(data_home() / "runs" / name) as folder:
-        about |= write_table(table, folder) | _made_with()
+        pq.write_table(table, folder / TABLE, compression="zstd", row_group_size=_ROW_GROUP)
+        about |= {"file_sha256": sha256(folder / TABLE)} | _made_with()
         (folder / INFO).write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
-        write_item_columns(folder, items)
-    return _follow(find_run(name))
+    return find_run(name)
+
+
+def _item_columns(items: Items, ids: pd.Series[str]) -> pd.DataFrame:
+    """Return the items' own columns by which results can be grouped, in the order of the `ids`."""
+    extra = items.extra
+    extra = extra[[name for name in extra if _is_condition(extra[name])][:_MOST_COLUMNS]]
+    return extra.set_axis(items.frame["item_id"]).loc[ids.tolist()]
+
+
+def _is_condition(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds numbers, truth values or a few short texts: no passages."""
+    values = column.dropna()
+    value_type = pd.api.types.infer_dtype(values)
+    if value_type == "string":
+        return values.nunique() <= _MOST_TEXTS and bool((values.str.len() <= _LONG_TEXT).all())
+    return value_type == "boolean" or pd.api.types.is_numeric_dtype(column)
 
 
 def _name(items: Items, model: str, key: str) -> str:
