@@ -23,7 +23,7 @@ from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.models import registry
 from workbench.models.item_words import Attention, ReadContext
-from workbench.models.prediction_rows import Ranked, check_ranked, from_ranking, from_scores
+from workbench.models.prediction_rows import Ranked, check_answers, check_ranked, from_ranking, from_scores
 from workbench.predictions.schema import Floats
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading, writing
@@ -334,10 +334,14 @@ class Predictor(ABC):
                 items, ranked, model=self.name, dtype=self.dtype, seed=seed, top_k=top_k, **columns
             )
         log_prob = self.log_prob(items)
+        if self.score_type == "log_prob":
+            answers = zip(items.frame["answer"], words, strict=True)
+            offered = np.array([answer in row for answer, row in answers], dtype=bool)
+            needed = offered & self._in_vocabulary(items, log_prob)
+            check_answers(items, log_prob, needed, model=self.name, dtype=self.dtype)
         return from_scores(
             items, self.score(items, words), words, model=self.name, score_type=self.score_type,
-            log_prob=log_prob, known=self._in_vocabulary(items, log_prob), dtype=self.dtype, seed=seed,
-            top_k=top_k, **columns,
+            log_prob=log_prob, dtype=self.dtype, seed=seed, top_k=top_k, **columns,
         )  # fmt: skip
 
     def _in_vocabulary(self, items: Items, log_prob: Floats) -> npt.NDArray[np.bool_]:

@@ -36,7 +36,6 @@ def from_scores(
     model: str,
     score_type: str,
     log_prob: Floats | None = None,
-    known: npt.NDArray[np.bool_] | None = None,
     seed: int = 0,
     top_k: int = 10,
     dtype: str | None = None,
@@ -53,8 +52,6 @@ def from_scores(
     score_type : {"log_prob", "score"}
     log_prob : array (n,), optional
         Natural log-probability of the answers.
-    known : array of bool (n,), optional
-        Answers that must have a log-probability if they are among the words; all by default.
     seed : int, default 0
         Decides among words with the same best score, for each item by itself.
     top_k : int, default 10
@@ -67,8 +64,7 @@ def from_scores(
     Raises
     ------
     DataError
-        If the score of a word or the log-probability of a known answer is NaN, a log-probability is plus
-        infinity, or an item has no words.
+        If the score of a word is NaN, a log-probability is plus infinity, or an item has no words.
     """
     frame = items.frame
     infinite = score_type == "score"
@@ -81,9 +77,6 @@ def from_scores(
     best = values.max(axis=1, initial=-np.inf)
     chosen = _draw((values == best[:, None]) & inside, frame["item_id"].tolist(), seed)
     has, offered = frame["answer"].notna().to_numpy(), answer_column >= 0
-    if log_prob is not None and score_type == "log_prob":
-        needed = has & offered & (True if known is None else known)
-        check_answers(items, log_prob, needed, model=model, dtype=dtype)
     answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(answer_column, 0)], np.nan)
     rank = np.where(offered, 1 + (values > answer_scores[:, None]).sum(axis=1), length + 1)
     tied = np.where(offered, ((values == answer_scores[:, None]) & inside).sum(axis=1), 1)

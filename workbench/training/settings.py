@@ -70,7 +70,7 @@ class TrainingSettings:
     log_every : int, optional
         Steps between points of the history. By default about one a second, fewer in a long training.
     seed : int, default 0
-        Seed of dropout.
+        Seed of weights, batches and dropout.
     device : str, optional
         ``cpu``, ``cuda``, ``cuda:1``, ...; by default a GPU where there is one.
     precision : {"float32", "bfloat16"}, optional

@@ -50,6 +50,9 @@ class TrainedNetwork:
     sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
     fit_defaults: ClassVar[dict[str, Any]] = {}  # options of batches and training, and their defaults
     _defaults: ClassVar[dict[str, Any]] = {}  # defaults that `fit_defaults` replaces
+    _model_defaults: ClassVar[
+        dict[str, Any]
+    ] = {}  # options of the class that `fit` takes, and their defaults
     _lengths: ClassVar[tuple[str, ...]] = ("epochs", "tokens", "minutes")
     _evaluated_on: ClassVar[str] = "development"  # argument of `fit`: items that are evaluated
     _folder_name: ClassVar[str] = "neural"  # in the cache
@@ -61,15 +64,25 @@ class TrainedNetwork:
     _folder, _digest = Path(), ""  # of the weights, as long as they are not read
 
     @classmethod
+    def option_names(cls) -> list[str]:
+        """Return the names of the options of `fit`: of training, network, batches and the class."""
+        options = (cls._defaults, cls.fit_defaults, cls.sizes, cls._model_defaults)
+        return sorted({*_SETTINGS, *cls._lengths}.union(*options))
+
+    @classmethod
     def _sorted_options(
         cls, options: Mapping[str, Any], *, evaluated: bool
-    ) -> tuple[TrainingSettings, dict[str, Any], dict[str, Any]]:
-        """Sort the options of `fit`: training settings, sizes of the network, options of the batches."""
-        defaults = {**cls._defaults, **cls.fit_defaults, **cls.sizes}
-        names = {*defaults, *_SETTINGS, *cls._lengths}
+    ) -> tuple[TrainingSettings, dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Sort the options of `fit`: of training, of the network, of the batches, and of the class."""
         for name in options:
-            check_choice("option", name, sorted(names), cls.__name__)
-        options = {name: value for name, value in options.items() if name not in LENGTHS or value is not None}
+            check_choice("option", name, cls.option_names(), cls.__name__)
+        model_options = {name: options.get(name, default) for name, default in cls._model_defaults.items()}
+        defaults = {**cls._defaults, **cls.fit_defaults, **cls.sizes}
+        options = {
+            name: value
+            for name, value in options.items()
+            if name not in model_options and (name not in LENGTHS or value is not None)
+        }
         if not options.keys().isdisjoint(LENGTHS):
             defaults = {name: value for name, value in defaults.items() if name not in LENGTHS}
         values = defaults | options
@@ -81,6 +94,7 @@ class TrainedNetwork:
             TrainingSettings(**{name: values[name] for name in of_training}),
             {name: values[name] for name in cls.sizes},
             {name: values[name] for name in sorted(values.keys() - of_training - cls.sizes.keys())},
+            model_options,
         )
 
     @classmethod

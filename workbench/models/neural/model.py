@@ -64,6 +64,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     module: ClassVar[type[LanguageModule]]
     fit_defaults: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
     _defaults: ClassVar[dict[str, Any]] = {"epochs": 1.0}
+    _model_defaults: ClassVar[dict[str, Any]] = {"after": True, "unknown": "shared", "name": None}
     _training_version = 3
 
     def __init__(
@@ -124,17 +125,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         development: Items | None = None,
         evaluate_on: int = 1000,
         held_out: Items | None = None,
-        epochs: float | None = None,
-        tokens: float | None = None,
-        minutes: float | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        precision: str | None = None,
-        compile: bool | None = None,  # noqa: A002 - the name of what it switches
         folder: Path | str | None = None,
-        after: bool = True,
-        unknown: str = "shared",
-        name: str | None = None,
         **options: Any,
     ) -> Self:
         """Train a network, or find the one that was trained of the same texts and options.
@@ -158,22 +149,13 @@ class Neural(TrainedNetwork, NetworkPredictor):
             early. Never what is reported on.
         held_out : Items, optional
             Items that must not be in the texts: see :func:`workbench.contamination`.
-        epochs, tokens, minutes : float, optional
-            How long it is trained; one of them. Minutes are a limit on all of it, evaluations and what was
-            done before an interruption included; the learning rate follows the share that has passed.
-        seed : int, default 0
-            Seed of weights, batches and dropout.
-        precision : {"float32", "bfloat16"}, optional
-            Precision of products in training; by default bfloat16 on a GPU. Scores are computed in float32.
-        compile : bool, optional
-            Whether ``torch.compile`` is used in training; by default on a GPU.
         folder : path, optional
             Where model and checkpoints lie instead of the cache.
-        device, after, unknown, name
-            As for the class.
         **options
-            Those of the class, and all of :class:`workbench.training.settings.TrainingSettings`, such as
-            ``learning_rate`` (of AdamW). Most networks have
+            Settings of the training, such as its length (``epochs``, ``tokens`` or ``minutes``), ``seed``,
+            ``device`` and ``learning_rate``: see :class:`workbench.training.settings.TrainingSettings`.
+            ``precision`` is that of the training; scores are computed in float32. ``after``, ``unknown`` and
+            ``name`` are those of the class. Most networks have
 
             - ``dropout``: share of the units that is set to 0 in training;
             - ``tied``: whether words are embedded by the weights of the softmax (Press and Wolf 2017), of the
@@ -194,9 +176,9 @@ class Neural(TrainedNetwork, NetworkPredictor):
         Of an interrupted training the model is returned as far as it came; its name and ``info["stopped"]``
         say so. Under ``torchrun`` every process calls this with the same arguments; the first one writes.
         """
-        options |= {"epochs": epochs, "tokens": tokens, "minutes": minutes, "seed": seed, "device": device}
-        options |= {"precision": precision, "compile": compile}
-        settings, sizes, batching = cls._sorted_options(options, evaluated=development is not None)
+        settings, sizes, batching, model_options = cls._sorted_options(
+            options, evaluated=development is not None
+        )
         window, length = sizes.get("window"), batching.get("length", 0)
         if window is not None and length > window:
             raise DataError(
@@ -243,13 +225,13 @@ class Neural(TrainedNetwork, NetworkPredictor):
         }
         sample = development
         if development is not None and len(development) > evaluate_on:
-            sample = development.sample(evaluate_on, seed=seed)
+            sample = development.sample(evaluate_on, seed=settings.seed)
         return cls._fit_or_load(
             settings, config, info=info, key=stream.sha256, folder=folder,
             ingredients={"vocabulary": stream.vocabulary, "counts": stream.counts.tolist()},
-            batches=lambda: cls._batches(stream, seed=seed, **batching),
-            evaluate=None if sample is None else lambda model: scores(model, sample, seed=seed),
-            after=after, unknown=unknown, name=name, checked_for=checked_for,
+            batches=lambda: cls._batches(stream, seed=settings.seed, **batching),
+            evaluate=None if sample is None else lambda model: scores(model, sample, seed=settings.seed),
+            checked_for=checked_for, **model_options,
         )  # fmt: skip
 
     def _new_network(self) -> LanguageModule:

@@ -169,7 +169,7 @@ class SupCBOW(Neural):
 
         Parameters
         ----------
-        texts, vocabulary, lower, tokenised, seed, progress
+        texts, vocabulary, lower, tokenised, seed
             As for :meth:`Neural.fit`; with a stream, `cbow` is to be given. Of lines, one is a sentence.
         cbow : CBOW, optional
             The vectors that are added. By default they are trained on the same texts, with `seed`, for as

@@ -132,7 +132,6 @@ class NGram(PositionScorer):
         tokenised: bool | None = None,
         held_out: Items | None = None,
         memory: str = "2G",
-        temporary: Path | None = None,
         **options: Any,
     ) -> Self:
         """Estimate a model, or find the one of the same texts and settings.
@@ -161,11 +160,9 @@ class NGram(PositionScorer):
             Items that must not be in the texts: see :func:`workbench.contamination`.
         memory : str, default "2G"
             Memory for ``lmplz`` to sort in.
-        temporary : path, optional
-            Folder for its temporary files; that of the model by default.
-        progress : bool, default True
         **options
-            `after`, `unknown` and `name` of the class.
+            `after`, `unknown` and `name` of the class, and `temporary`: the folder for the temporary files of
+            ``lmplz``, by default that of the model.
 
         Raises
         ------
@@ -187,7 +184,7 @@ class NGram(PositionScorer):
         checked_for = check_held_out(corpus, held_out)
         folder = estimating.find_or_estimate(
             corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=thresholds,
-            memory=memory, temporary=temporary,
+            memory=memory, temporary=options.pop("temporary", None),
         )  # fmt: skip
         model = cls(folder, checked_for=checked_for, **options)
         make_room()

@@ -110,6 +110,7 @@ class Reader(TrainedNetwork, Predictor):
     title: ClassVar[str] = "Reader"
     module: ClassVar[type[ReaderModule]]
     _defaults: ClassVar[dict[str, Any]] = {"rows": 32, "epochs": 5, "best_by": "accuracy"}
+    _model_defaults: ClassVar[dict[str, Any]] = {"name": None, "attention": False}
     _lengths = ("epochs", "minutes")
     _evaluated_on = "validation"
     _folder_name = "readers"
@@ -157,14 +158,7 @@ class Reader(TrainedNetwork, Predictor):
         validation: Items | None = None,
         vocabulary: int = 60_000,
         lower: bool = True,
-        rows: int | None = None,
-        epochs: float | None = None,
-        minutes: float | None = None,
-        seed: int = 0,
-        device: str | None = None,
         folder: Path | str | None = None,
-        name: str | None = None,
-        attention: bool = False,
         **options: Any,
     ) -> Self:
         """Train a network on questions, or find the one of the same questions and options.
@@ -183,25 +177,19 @@ class Reader(TrainedNetwork, Predictor):
             So many of the most frequent words of the training questions have ids; all others are one.
         lower : bool, default True
             Whether words are lower-cased.
-        rows : int, optional
-            Questions of a batch; 32 for most readers.
-        epochs, minutes : float, optional
-            How long it is trained; one of them. Minutes are a limit on all of it.
-        seed : int, default 0
-            Seed of weights, batches and dropout.
         folder : path, optional
             Where model and checkpoints lie instead of the cache.
-        device, name, attention
-            As for the class.
         **options
-            Those of the network, and all of :class:`workbench.training.settings.TrainingSettings`.
+            Settings of the training, such as its length (``epochs`` or ``minutes``), ``seed`` and ``device``:
+            see :class:`workbench.training.settings.TrainingSettings`. ``rows`` is the number of questions in
+            a batch. ``name`` and ``attention`` are those of the class, all others those of the network.
         """
         check_items(questions, f"{cls.__name__}.fit")
-        options |= {"epochs": epochs, "minutes": minutes, "seed": seed, "device": device}
-        options |= {"rows": rows} if rows else {}
-        settings, sizes, batching = cls._sorted_options(options, evaluated=validation is not None)
+        settings, sizes, batching, model_options = cls._sorted_options(
+            options, evaluated=validation is not None
+        )
         encoded = Questions.cached(questions, vocabulary, lower=lower)
-        batches = QuestionBatches(encoded, seed=seed, **batching)
+        batches = QuestionBatches(encoded, seed=settings.seed, **batching)
         on = None
         if validation is not None:
             on = Questions.cached(validation, encoded.vocabulary, lower=lower)
@@ -216,7 +204,7 @@ class Reader(TrainedNetwork, Predictor):
             settings, info, info=info, key=encoded.key, folder=folder,
             ingredients={"words": encoded.vocabulary}, batches=lambda: batches,
             evaluate=None if on is None else lambda model: {"accuracy": model.accuracy(on)},
-            name=name, attention=attention,
+            **model_options,
         )  # fmt: skip
 
     @property
