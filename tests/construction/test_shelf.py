@@ -201,16 +201,15 @@ def test_files_of_all_forms_are_inputs(home):
     import builders as b  # noqa: PLC0415
 
     text = novel(1, 400)
-    epub = b.zipped(b.epub_files({"1.xhtml": f"<h2>I</h2><p>{novel(2, 400)}</p>"}))
     folder = b.write(
-        home / "novels", {"a.txt": text, "sub/b.md": f"# Title: B\n\n{novel(3, 400)}", "c.epub": epub}
+        home / "novels", {"a.txt": text, "sub/b.md": f"# Title: B\n\n{novel(3, 400)}", "c.txt": novel(2, 400)}
     )
     archive = b.write(home, {"more.zip": b.zipped({"d.txt": novel(4, 400)})}) / "more.zip"
     made = construction.read_shelf([folder, archive])
     assert made.frame["book_id"].tolist() == ["a", "c", "d", "sub/b"]
-    assert made.frame["title"].tolist() == ["a", "The Weir", "d", "B"]
+    assert made.frame["title"].tolist() == ["a", "c", "d", "B"]
     inputs = {file.name: (file.size, file.sha256) for file in made.manifest.inputs}
-    assert inputs.keys() == {"a.txt", "sub/b.md", "c.epub", "more.zip"}
+    assert inputs.keys() == {"a.txt", "sub/b.md", "c.txt", "more.zip"}
     assert inputs["a.txt"] == (len(text), hashlib.sha256(text.encode()).hexdigest())
 
 

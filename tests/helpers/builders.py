@@ -148,38 +148,6 @@ def zipped(files):
     return out.getvalue()
 
 
-def epub_files(documents, *, title="The Weir", head="", spine=None, extra="", metadata=""):
-    """Return the files of an EPUB by name: documents by name, each the content of a body or a whole one."""
-    items = "".join(
-        f'<item id="d{n}" href="{name}" media-type="application/xhtml+xml"/>'
-        for n, name in enumerate(documents)
-    )
-    refs = "".join(f'<itemref idref="d{n}"/>' for n in range(len(documents))) if spine is None else spine
-    package = (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<package xmlns="http://www.idpf.org/2007/opf" version="3.0">'
-        '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:opf="http://www.idpf.org/2007/opf">'
-        f"<dc:title>{title}</dc:title><dc:creator>A. Nonymous</dc:creator>{metadata}</metadata>"
-        f"<manifest>{items}{extra}</manifest><spine>{refs}</spine></package>"
-    )
-    container = (
-        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container" version="1.0"><rootfiles>'
-        '<rootfile full-path="OPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles>'
-        "</container>"
-    )
-    files = {
-        "mimetype": "application/epub+zip",
-        "META-INF/container.xml": container,
-        "OPS/book.opf": package,
-    }
-    whole = '<?xml version="1.0" encoding="UTF-8"?>\n{}<html xmlns="http://www.w3.org/1999/xhtml">{}</html>'
-    for name, body in documents.items():
-        is_body = isinstance(body, str) and "<html" not in body
-        files[f"OPS/{name}"] = (
-            whole.format(head, f"<head><title/></head><body>{body}</body>") if is_body else body
-        )
-    return files
-
-
 def hub_rows(text):
     """Return the questions of the release as rows of the hub's set."""
     rows = []

@@ -258,13 +258,6 @@ REFUSED = {
     "choices of options": Artefact(
         write_choices, lambda folder: Grooming(questions(), folder=folder).to_frame(), "*.*"
     ),
-    "novel as EPUB": Artefact(
-        lambda folder, _: b.write(
-            folder, {"x.epub": b.zipped(b.epub_files({"1.xhtml": "<h2>I</h2><p>It ran.</p>"}))}
-        ),
-        lambda folder: list(wb.books(folder / "x.epub")),
-        "x.epub",
-    ),
     "campaign": Artefact(write_campaign, read_campaign, "campaign.db"),
 }
 

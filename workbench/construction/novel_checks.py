@@ -36,7 +36,7 @@ from workbench.texts.tokenise import n_chapters
 VERSION = 2
 """Raised when the checks of a novel give other results: those of an earlier version are not used."""
 
-LIBRARIES = ("datasketch", "lingua-language-detector", "lxml", "numpy", "pyarrow")
+LIBRARIES = ("datasketch", "lingua-language-detector", "numpy", "pyarrow")
 """What the results depend on."""
 
 SAMPLES, SAMPLE = 10, 300

@@ -174,7 +174,7 @@ def read_shelf(
     Parameters
     ----------
     novels : path, str, book, or iterable of these
-        A file, folder or archive of text, Markdown, Project Gutenberg files or EPUB; the name of a data set
+        A file, folder or archive of plain text or Markdown, as Project Gutenberg's; the name of a data set
         with books; or what :func:`workbench.books` yields.
     shares : mapping of str to float
         The parts and their shares of the novels; LAMBADA's by default. A novel's part is drawn by the seed

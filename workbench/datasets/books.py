@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any
+
+import pyarrow.parquet as pq
 
 from workbench.datasets import archives, sample, sources
-from workbench.datasets.book_tables import BookRow, is_book_table, read_book_rows
-from workbench.datasets.epub import read_epub, read_html
 from workbench.datasets.file_names import shards
+from workbench.datasets.gutenberg import Heading, is_gutenberg, without_boilerplate
 from workbench.datasets.model_files import refuse_language_model
-from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, reading
 from workbench.storage.packages import load_extension
 from workbench.storage.paths import resource
 
@@ -58,78 +58,23 @@ class Book:
     source: str
 
 
-_UNKNOWN = re.compile(r"(?<!\S)<unk>(?!\S)")  # in place of a token, in texts made for language models
-_FORM = re.compile(  # of a book, by the end of its file's name, as Project Gutenberg has them too
-    r"\.(?:(?P<text>txt|md)(?:\.utf-?8)?|(?P<epub>epub)3?(?:\.(?:no)?images)?"
-    r"|(?P<html>x?html?)(?:\.(?:no)?images)?|(?P<zip>zip))$",
-    re.IGNORECASE,
-)
-_HTML = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype html|html)\b", re.IGNORECASE)
+_TEXT = re.compile(r"\.(txt|md)(\.utf-?8)?$", re.IGNORECASE)  # the end of a name, as of Project Gutenberg's
+_TABLE = re.compile(r"\.(jsonl|ndjson|parquet)$", re.IGNORECASE)
+_OTHER_BOOK = re.compile(r"\.(epub3?|x?html?)(\.(no)?images)?$", re.IGNORECASE)
+_OTHER_TABLE = re.compile(r"\.(csv|tsv|tab|json|arrow|feather|xlsx?)$", re.IGNORECASE)
 _NO_BOOK = re.compile(r"(readme|licen[cs]e|\._)", re.IGNORECASE)
+_HTML = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype html|html)\b", re.IGNORECASE)
+_UNKNOWN = re.compile(r"(?<!\S)<unk>(?!\S)")  # in place of a token, in texts made for language models
 _CBT_TITLE = "_BOOK_TITLE_ : "
-_MARKDOWN = re.compile(r"#{1,2} (Title|Author|Year): *(.*)")
-_RULE = re.compile(r"\s*(-{3,}[ \t]*(\n|$))?\s*")
-_PG = r"project\s+gutenberg"
-_PG_WORK = (  # its name for a text, with what follows in headers and footers, but not in a sentence
-    rf"(?:(?:the|this|a)\s{{1,2}})?{_PG}(?:\W{{0,3}}$|'s\s\W{{0,3}}(?-i:[A-Z0-9])"
-    r"|(?:'?s)?\s(?:\[?wiretap\]?\s|[0-9]+th\s)?(?:e-?text|e-?book|edit(?:ion)?|text)s?\b"
-    r"(?=\W{0,9}(?:$|of\b|from\b|edition\b|\w+\.txt|(?-i:[A-Z0-9]))))"
-)
-_PG_START = re.compile(
-    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))(?P<start>START) OF (?:THIS|THE) PROJECT"
-    r"|END[* ]?THE SMALL PRINT).*\n"
-    # a long title goes on to the last line of the paragraph that closes with asterisks
-    r"(?(start)(?:(?:[^\S\n]*\S.*\n){0,9}.*\*{3}[^\S\n]*\n)?|(?:ETEXTS\*?Ver.*\n)?)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_PG_START_WORDS = ("start of th", "the small print")  # one is in the line of each match
-_PG_END = re.compile(  # after `before`, where a line starts; marks before its first word are read once
-    rf"""(?P<before>\A|(?<=\w)[^\w\n]*+\n)\W*+
-        (?:(?:this\ is\ )?(?:the\ )?end\ (?:(?:of|if)\s?)?(?:the\swiretap/)?{_PG_WORK}
-        |(?P<next>{_PG_WORK}))""",
-    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
-)
-_PG_LAST = re.compile(rf"^\W*(end\s+of\W+)?{_PG_WORK}", re.IGNORECASE | re.MULTILINE)
-_MADE = r"(?:scanned|prepared|produced|typed|proof(?:ed|read)?)"
-_PG_CREDIT = (
-    re.compile(  # who made the file, in one line; no sentence such as "The light produced by the lamp"
-        rf"""\s*+(?=[^\n]{{0,120}}\n)(?:
-        [^\w\n]{{0,9}}{_PG_WORK}
-        |[^\w\n]{{0,9}}(?:the\ |this\ )?(?:{_PG}\ )?e-?texts?\b
-         (?=\ (?:of\b|(?:is\ |was\ )?(?:\w+\ )?(?:{_MADE}|created|transcribed)\b))
-        |(?:[^\w\n]{{0,9}}(?:this\ book\ )?|pages\ [^\n]{{1,9}}?)(?:(?:{_MADE}|edited)(?:,|\ and)\ ){{0,3}}
-         {_MADE}\ by(?::|\ ?$|\W{{1,3}}(?-i:[A-Z])|(?:\ (?-i:[a-z]+)){{1,2}}\W{{0,2}}$)
-        |[^\n]{{1,60}}(?-i:(?<=\ )(?:Scanned|Prepared|Produced|Typed)|\bproof)\ by\ (?-i:[A-Z])
-    )[^\n]*\n\s*+""",
-        re.IGNORECASE | re.VERBOSE | re.MULTILINE,
-    )
-)
-_PG_FIELD = r"^{}:[ \t]*(\S.*?)[ \t]*$"
-_PG_TITLE = re.compile(
-    rf"{_PG}(?:'s)?(?: e-?(?:text|book))?(?: edition)?,?(?: of)?:? (.+?)(?:,? by (.+?))?\W*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_PG_AFTER = re.compile(rf"(?:,| ?(?:\||--|\u2014)) ?(?:(?:a|the) )?{_PG}.*", re.IGNORECASE)  # in the title
-_BY = re.compile(r"(.+), by (\S.*)")  # of a web page
-_PG_NAMES = re.compile(r"gutenberg|e-?text|e-?book|electronic", re.IGNORECASE)
-_HEAD, _TAIL, _LAST = 60_000, 30_000, 400  # characters in which a header ends, a footer or last line begins
-_HEADER, _APART = 20_000, 2000  # characters of a header, and between two of its marks
-_NAMED, _CREDITS = 5000, 5  # characters of a header in which its title is, lines
-_UNNAMED, _SHARE = 2000, 0.1  # characters without a name of Gutenberg's that are text; their share of a file
+_MARKDOWN = re.compile(r"#{1,2} (Title|Author|Year): *(.*)\s*")
+_RULE = re.compile(r"(?:-{3,}[ \t]*(?:\n|$))?\s*")
+_YEAR = re.compile(r"[0-9]{4}")
+_COLUMNS = ("book_id", "title", "author", "year", "text")
+_ROWS = 16  # of a table that are in memory at a time
+_HEAD = 60_000  # characters that tell whether a text is tokenised
 
-
-class _Header(NamedTuple):
-    """A header's marks: where the first begins, where the last ends, and which they are."""
-
-    start: int
-    end: int
-    mark_types: frozenset[str]
-
-
-Document = tuple[str, str, Callable[[], bytes | BookRow]]
-"""Name with folders, source, and what reads the content, or a row of a table."""
-Heading = tuple[str | None, str | None, int | None, str]
-"""Title, author, year, and the text without them."""
+Document = tuple[str, Callable[[], Iterable[Book]]]
+"""A file's name with its folders, and what reads its books."""
 
 
 class BookIterator(Iterator[Book]):
@@ -139,22 +84,22 @@ class BookIterator(Iterator[Book]):
     so far, and ``left_out`` the names of these files.
     """
 
-    def __init__(self, documents: Iterator[Document], prefix: str, depth: int, on_error: str) -> None:
+    def __init__(self, documents: Iterator[Document], on_error: str) -> None:
         first = next(documents, None)  # so that an error is raised now and not at the first book
         if first is None:
-            problem = "there is no .txt, .md or .epub file in it, no .html or .zip, and no table of books"
+            problem = "there is no .txt or .md file in it, and no table of books in .jsonl or .parquet"
             raise DataError(problem, remedy="pass a folder, file or archive of books")
         self.problems: list[DataError] = []
         self.left_out: list[str] = []
-        self._books = self._read(chain([first], documents), prefix, depth, on_error)
+        self._books = self._read(chain([first], documents), on_error)
 
     def __next__(self) -> Book:
         return next(self._books)
 
-    def _read(self, documents: Iterator[Document], prefix: str, depth: int, on_error: str) -> Iterator[Book]:
-        for name, source, content in documents:
+    def _read(self, documents: Iterator[Document], on_error: str) -> Iterator[Book]:
+        for name, read in documents:
             try:
-                contents = list(_books(name, source, content(), prefix, depth))
+                contents = list(read())
             except DataError as error:
                 if on_error == "raise":
                     raise
@@ -177,10 +122,9 @@ def books(
     ----------
     dataset_or_path : str or path
         "lambada" (its 2,662 training novels), "cbt" (the books behind the questions), "msrcc"
-        (the 522 Project Gutenberg texts to train on), "sample" (ours), or a folder, file or
-        archive of ``.txt``, ``.md``, ``.html`` and ``.epub`` files, in a folder also those in a ``.zip``.
-        Or a table with a book in each row, or a folder of such tables that has no other books: Parquet, JSON
-        lines, JSON, CSV, or what ``datasets.Dataset.save_to_disk`` wrote; see Notes.
+        (the 522 Project Gutenberg texts to train on), "sample" (ours), or a folder, file, tar or zip of
+        ``.txt`` and ``.md`` files, in a folder also those in a ``.zip``. Or a table with a book in each row,
+        or a folder of such tables that has no other books: JSON lines or Parquet; see Notes.
     split : str, optional
         "train" by default; cbt has "dev" and "test" too. The sample has "train" and "test" (whose items are
         ``wb.load("sample", "test")``), and gives the stories of both by default.
@@ -188,13 +132,13 @@ def books(
         Where the files of a data set are, as in :func:`workbench.datasets.load`.
     on_error : {"raise", "skip"}
         Raise the error of a file that cannot be read, or leave the file out and note the error in
-        ``.problems``; of a damaged archive all that comes after the damage is left out.
+        ``.problems``; of a damaged archive or table all that comes after the damage is left out.
 
     Raises
     ------
     DataError
-        At once if nothing is there; while reading if a file is not text, is empty or damaged, or if less than
-        a tenth of a book would be left without the header and licence of Project Gutenberg.
+        At once if nothing is there; while reading if a file is not plain text, is empty or damaged, has
+        several headers of Project Gutenberg, or if less than a tenth of it would be left without them.
 
     Warns
     -----
@@ -204,15 +148,11 @@ def books(
 
     Notes
     -----
-    Header, small print (at the beginning or the end), up to five lines of credits, production notes, and
-    footer of a Project Gutenberg text are left out; a footer is looked for in the last 30,000 characters. A
-    file with several such headers, or with text of a book before the first, is several books: the id of the
-    second ends in ``#2``, and so on.
+    Header, small print, up to five lines of credits, production notes, and
+    footer of a Project Gutenberg text are left out; a footer is looked for in the last 30,000 characters.
 
-    The columns of a table are found by their names, in any case: ``text`` (or ``content``, ``book``),
-    ``title``, ``author``, ``year``, and ``book_id`` or ``id``; without ids, rows are numbered. ``metadata``
-    may hold all but the text by name. Of JSON lines and Arrow 16 rows are in memory at a time, of Parquet a
-    group of rows; other tables are read at once.
+    A table has the column ``text``, and perhaps ``title``, ``author``, ``year`` and ``book_id``; without ids,
+    rows are numbered.
 
     Examples
     --------
@@ -221,7 +161,7 @@ def books(
     """
     sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
     paths, names, prefix = _located(str(dataset_or_path), split, path)
-    return BookIterator(_documents(paths, names.inside), prefix, names.depth, on_error)
+    return BookIterator(_Reader(names, prefix).documents(paths), on_error)
 
 
 def book_files(
@@ -231,8 +171,7 @@ def book_files(
     listed: list[tuple[str, Path]] = []
     for location in _located(str(dataset_or_path), split, path)[0]:
         if sources.is_folder(location):
-            inside = _files(location)
-            listed += [(Path(file).relative_to(location).as_posix(), Path(file)) for file in inside]
+            listed += [(file.relative_to(location).as_posix(), file) for file in _files(location)]
         else:
             listed.append((location.name, location))
     return listed
@@ -281,30 +220,144 @@ def _find(name: str, wanted: sources.BookFiles, path: Path | str | None) -> list
 
 def _all_shards(paths: Iterable[Path]) -> list[Path]:
     """Return paths with all parts of the tables among them; DataError if a part is missing."""
-    sets = (shards(path) if is_book_table(path.name) else [path] for path in paths)
+    sets = (shards(path) if _TABLE.search(path.name) else [path] for path in paths)
     return list(dict.fromkeys(chain.from_iterable(sets)))
 
 
-def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
-    """Find the files that may be books, in the paths themselves, in folders, and in archives."""
-    common = paths[0].parent if len(paths) == 1 else None
-    for path in paths:
-        if sources.is_folder(path):
-            for name in _files(path):
-                relative = name[len(str(path)) + 1 :].replace("\\", "/")
-                if archives.is_archive(name):
-                    yield from _archive(Path(name), "*", f"{relative[: -len('.zip')]}/")
-                elif is_book_table(name):
-                    yield from _table(Path(name), relative)
-                else:
-                    yield relative, name, partial(_content, Path(name))
-        elif archives.is_archive(path):
-            yield from _archive(path, inside)
-        elif is_book_table(path.name):
-            yield from _table(path, path.name)
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a folder that may be books; the tables where there is none."""
+    listed = sources.walk(folder)
+    texts = [Path(name) for name in listed if name.lower().endswith(".zip") or _may_be_book(name)]
+    tables = (Path(name) for name in listed if _TABLE.search(name))
+    return sorted(texts or _all_shards(tables), key=str)
+
+
+def _may_be_book(name: str) -> bool:
+    """Return whether a file is to be read, by its name; EPUB and HTML raise an error when they are."""
+    has_form = _TEXT.search(name) or _OTHER_BOOK.search(name)
+    return bool(has_form) and not _NO_BOOK.match(PurePosixPath(name).name)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Finds and reads books: ids begin with `prefix`, and `names` says which parts of a path they have."""
+
+    names: sources.BookFiles
+    prefix: str
+
+    def documents(self, paths: Sequence[Path]) -> Iterator[Document]:
+        """Find the files that may be books, in the paths themselves, in folders, and in archives."""
+        for path in paths:
+            if sources.is_folder(path):
+                for file in _files(path):
+                    yield from self._file(file, file.relative_to(path).as_posix())
+            elif archives.is_archive(path):
+                yield from self._archive(path, path.name, self.names.inside)
+            else:
+                yield from self._file(path, path.name if len(paths) == 1 else "/".join(path.parts[-2:]))
+
+    def _file(self, path: Path, name: str) -> Iterator[Document]:
+        if archives.is_archive(path):
+            yield from self._archive(path, name, "*", f"{name[: -len('.zip')]}/")
+        elif _TABLE.search(name):
+            yield from self._table(path, name)
         else:
-            name = path.name if common else "/".join(path.parts[-2:])
-            yield name, str(path), partial(_content, path)
+            yield name, partial(self._read, name, str(path), partial(_content, path))
+
+    def _archive(self, path: Path, name: str, inside: str, folder: str = "") -> Iterator[Document]:
+        """Find the books in an archive; where it is damaged, the error is the content of the last."""
+        wanted = sources.matcher(f"*/{inside}")
+        try:
+            for member, source in _members(archives.members(path), wanted, path.name):
+                member_name = f"{folder}{member.name}"
+                yield member_name, partial(self._read, member_name, source, member.read)
+        except DataError as error:
+            yield name, partial(_raise, error)
+
+    def _table(self, path: Path, name: str) -> Iterator[Document]:
+        """Find the books in a table; where it is damaged, the error is the content of the last."""
+        stem = _TABLE.sub("", name)
+        try:
+            for number, record in enumerate(_records(path)):
+                row = f"{stem}-{number:04d}"
+                yield row, partial(self._read_row, row, path, number, record)
+        except DataError as error:
+            yield name, partial(_raise, error)
+
+    def _read(self, name: str, source: str, content: Callable[[], bytes]) -> Iterator[Book]:
+        """Yield the books of a file."""
+        if _OTHER_BOOK.search(name):
+            raise _no_plain_text(source)
+        if _OTHER_TABLE.search(name):
+            problem = "expected books in plain text, JSON lines or Parquet, got another table"
+            remedy = "write it as JSON lines or Parquet with the books in a column `text`"
+            raise DataError(problem, file=source, remedy=remedy)
+        text = sources.decode(content(), source)
+        if text.startswith(_CBT_TITLE):
+            yield from self._childrens_books(text.replace("\r\n", "\n"), source)
+        else:
+            yield _book(text, source, self._id(_TEXT.sub("", name)))
+
+    def _read_row(self, name: str, path: Path, number: int, record: Any) -> Iterator[Book]:
+        """Yield the book of a row."""
+        is_row = isinstance(record, dict) and isinstance(record.get("text"), str)
+        if not is_row:
+            expected = "expected a text in the column `text`"
+            problem = f"{expected} of row {number + 1}, got {str(record)[:60]!r}"
+            raise DataError(problem, file=path, remedy='correct the row, or pass on_error="skip"')
+        cells = {name: str(record[name]) for name in _COLUMNS if record.get(name) is not None}
+        text = cells["text"].encode("utf-8", "replace").decode()
+        book = _book(text, str(path), cells.get("book_id", self._id(name)))
+        title, author = cells.get("title", book.title), cells.get("author", book.author)
+        yield replace(book, title=title, author=author, year=_year(cells.get("year", "")) or book.year)
+
+    def _id(self, name: str) -> str:
+        """Return the id of a book: the last parts of its path, or all."""
+        folders = PurePosixPath(name).parts[-self.names.depth :]
+        return "/".join(name for name in (self.prefix, *folders) if name not in {"", ".", "..", "/"})
+
+    def _childrens_books(self, text: str, source: str) -> Iterator[Book]:
+        """Split the raw text of the Children's Book Test into its books."""
+        for content in re.split(rf"^{_CBT_TITLE}", text, flags=re.MULTILINE)[1:]:
+            heading, _, body = content.partition("\n")
+            name = heading.removesuffix(".txt.out")
+            author, _, title = name.replace("_", " ").rpartition("   ")
+            book_id = f"{self.prefix}/{name}".lstrip("/")
+            yield _with_text(Book(book_id, title, author or None, None, body, tokenised=True, source=source))
+
+
+def _book(text: str, source: str, book_id: str) -> Book:
+    """Return the book of a text; DataError if it is a page of HTML, or there is no text in it."""
+    if _HTML.match(text):
+        raise _no_plain_text(source)
+    text = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
+    if _MARKDOWN.match(text):
+        title, author, year, body = _markdown(text)
+    elif is_gutenberg(text):
+        title, author, year, body = without_boilerplate(text, source)
+    else:
+        title, author, year, body = None, None, None, text
+    title = title or PurePosixPath(book_id).name.replace("_", " ")
+    is_tokenised = wt.looks_tokenised(body[:_HEAD]) or bool(_UNKNOWN.search(body[:_HEAD]))
+    return _with_text(Book(book_id, title, author, year, body, is_tokenised, source))
+
+
+def _with_text(book: Book) -> Book:
+    if not book.text.strip():
+        raise DataError(
+            "there is no text in it", file=book.source, remedy="leave it out, or get the file again"
+        )
+    return book
+
+
+def _no_plain_text(source: str) -> DataError:
+    file = PurePosixPath(source)
+    remedy = f"convert it first: pandoc -t plain -o {file.stem}.txt {file.name}"
+    return DataError("expected plain text or Markdown, got an EPUB or HTML file", file=source, remedy=remedy)
+
+
+def _raise(error: DataError) -> Iterator[Book]:
+    raise error
 
 
 def _content(path: Path) -> bytes:
@@ -312,127 +365,43 @@ def _content(path: Path) -> bytes:
     return sources.File(path).data
 
 
-def _archive(path: Path, inside: str, folder: str = "") -> Iterator[Document]:
-    """Find the books in an archive; where it is damaged, the error is the content of the last."""
-    try:
-        for name, source, content in _packed(
-            archives.members(path), sources.matcher(f"*/{inside}"), path.name
-        ):
-            yield f"{folder}{name}", source, content
-    except DataError as error:
-        yield f"{folder}{path.name}", str(path), partial(_raise, error)
-
-
-def _files(folder: Path) -> list[str]:
-    """Return the files of a folder that may be books; the tables where there is none."""
-    listed = sources.walk(folder)
-    tables = map(Path, filter(is_book_table, listed))
-    return sorted(filter(_may_be_book, listed)) or sorted(map(str, _all_shards(tables)))
-
-
-def _table(path: Path, name: str) -> Iterator[Document]:
-    """Find the books in a table; where it cannot be read, the error is the content of the last."""
-    try:
-        for row in read_book_rows(path, str(PurePosixPath(name).with_suffix(""))):
-            if isinstance(row, BookRow):
-                yield f"{row.name}.txt", str(path), partial(BookRow._make, row)
-            else:
-                yield row[0], str(path), partial(_raise, row[1])
-    except DataError as error:
-        yield name, str(path), partial(_raise, error)
-
-
-def _raise(error: DataError) -> bytes:
-    raise error
-
-
-def _packed(
+def _members(
     members: Iterator[archives.Member], wanted: Callable[[str], object], source: str
-) -> Iterator[Document]:
+) -> Iterator[tuple[archives.Member, str]]:
+    """Yield the members of an archive that may be books, each with its source."""
     for member in members:
+        location = f"{source}/{member.name}"
         if not wanted(f"/{member.name}"):
             continue
         if member.name.endswith(".tar"):  # LAMBADA's archive holds its novels in another one
-            nested = archives.members(member.stream, f"{source}/{member.name}")
-            yield from _packed(nested, wanted, f"{source}/{member.name}")
-        elif _may_be_book(member.name) and not archives.is_archive(member.name):
-            yield member.name, f"{source}/{member.name}", member.read
+            yield from _members(archives.members(member.stream, location), wanted, location)
+        elif _may_be_book(member.name):
+            yield member, location
 
 
-def _may_be_book(name: str) -> bool:
-    return bool(_FORM.search(name)) and not _NO_BOOK.match(PurePosixPath(name).name)
-
-
-def _id(name: str, prefix: str, depth: int) -> str:
-    """Return the id of a file's book: the last parts of its path, or all, without the ending."""
-    form = _FORM.search(name)
-    path = PurePosixPath(name[: form.start()]) if form else PurePosixPath(name).with_suffix("")
-    return "/".join(name for name in (prefix, *path.parts[-depth:]) if name not in {"", ".", "..", "/"})
-
-
-def _books(name: str, source: str, content: bytes | BookRow, prefix: str, depth: int) -> Iterator[Book]:
-    """Yield the books of a file; DataError if one is without text."""
-    for book in _parsed_books(name, source, content, prefix, depth):
-        if not book.text.strip():
-            remedy = "leave it out, or get the file again"
-            raise DataError("there is no text in it", file=source, remedy=remedy)
-        yield book
-
-
-def _parsed_books(
-    name: str, source: str, content: bytes | BookRow, prefix: str, depth: int
-) -> Iterator[Book]:
-    title: str | None = None
-    author: str | None = None
-    year: int | None = None
-    text, book_id, row = "", _id(name, prefix, depth), None
-    if isinstance(content, BookRow):
-        row, book_id = content, content.book_id or book_id
-        content = content.text.encode("utf-8", "replace")
-    form = (match := _FORM.search(name)) and match.lastgroup
-    if form != "epub":
-        text = sources.decode(content, source) if form != "html" else ""
-        text = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
-        form = "html" if form == "html" or _HTML.match(text[:_LAST]) else "text"
-    if form != "text":
-        title, author, year, text = _document(content, source, form)
-    if text.startswith(_CBT_TITLE):
-        yield from _childrens(text, source, prefix)
+def _records(path: Path) -> Iterator[Any]:
+    """Yield the rows of a table; DataError if it is damaged, or has no column of texts."""
+    if path.suffix.lower() != ".parquet":
+        with reading(path, "this table of books"), path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    with reading(path, "this row", line=number, remedy="correct the row"):
+                        record = json.loads(sources.decode(line, path))
+                    yield record
         return
-    headings: list[Heading] = [(title, author, year, text)]
-    if _MARKDOWN.match(text) and form == "text":
-        headings = [_markdown(text)]
-    elif form != "text" or re.search(_PG, text[:_HEAD], re.IGNORECASE) or next(_marks(text), None):
-        headings = _cleaned(text, source)
-        headings[0] = (title or headings[0][0], author or headings[0][1], year, headings[0][3])
-    if row:
-        title, author, year, text = headings[0]
-        headings[0] = (row.title or title, row.author or author, row.year or year, text)
-    file = PurePosixPath(book_id).name.replace("_", " ")
-    for number, (title, author, year, text) in enumerate(headings, start=1):
-        own_id = f"{book_id}#{number}" if number > 1 else book_id
-        head = text[:_HEAD]
-        is_tokenised = wt.looks_tokenised(head) or bool(_UNKNOWN.search(head))
-        yield Book(own_id, title or file, author, year, text, is_tokenised, source)
+    with reading(path, "this table of books", remedy="get the file again, or write the table anew"):
+        table = pq.ParquetFile(path)
+        columns = [name for name in _COLUMNS if name in table.schema_arrow.names]
+        if "text" not in columns:
+            problem = f"expected a column `text`, got {', '.join(table.schema_arrow.names)[:200]}"
+            raise DataError(problem, file=path, remedy="rename the column of texts")
+        for batch in table.iter_batches(_ROWS, columns=columns):
+            yield from batch.to_pylist()
 
 
-def _document(content: bytes, source: str, form: str | None) -> Heading:
-    """Parse an EPUB or a page of HTML; a page's title may name the author."""
-    title, author, year, text = (read_epub if form == "epub" else read_html)(content, source)
-    title = _PG_AFTER.sub("", (title or "")[:_NAMED]) or None
-    if named := _PG_TITLE.search(title or "") or _BY.fullmatch(title or ""):
-        title, author = named[1], author or named[2]
-    return title, author, year, text
-
-
-def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
-    """Split the raw text of the Children's Book Test into its books."""
-    for content in re.split(rf"^{_CBT_TITLE}", text, flags=re.MULTILINE)[1:]:
-        heading, _, body = content.partition("\n")
-        name = heading.removesuffix(".txt.out")
-        author, _, title = name.replace("_", " ").rpartition("   ")
-        book_id = f"{prefix}/{name}".lstrip("/")
-        yield Book(book_id, title, author or None, None, body, tokenised=True, source=source)
+def _year(text: str) -> int | None:
+    year = _YEAR.search(text)
+    return int(year[0]) if year else None
 
 
 def _markdown(text: str) -> Heading:
@@ -442,140 +411,6 @@ def _markdown(text: str) -> Heading:
     while heading := _MARKDOWN.match(text, start):
         fields[heading[1]] = heading[2].strip()
         start = heading.end()
-        start += len(text[start : start + 100]) - len(text[start : start + 100].lstrip())
-    rule = _RULE.match(text, start)
-    year = re.search(r"[0-9]{4}", fields.get("Year", ""))
-    body = text[rule.end() if rule else start :]
-    return fields.get("Title"), fields.get("Author"), int(year[0]) if year else None, body
-
-
-def _cleaned(text: str, source: str) -> list[Heading]:
-    """Remove what `_gutenberg` does, the licence at the end of a text, and production notes."""
-    text = text if text.endswith("\n") else f"{text}\n"
-    marks = list(_marks(text))
-    if marks and marks[-1][1][:3].upper() == "END" and not text[marks[-1].end() :].strip("\x1a \n"):
-        text = text[: licence_start(text, marks[-1].end())]
-    marks = [mark for mark in marks if mark.end() <= len(text)]
-    end = 0 if marks else header_end(text)
-    named = _title_and_author(text[:_NAMED]) if end else (None, None)
-    text = text[end:]
-    headings = []
-    for title, author, year, body in _gutenberg(text, source):
-        start = text.find(body[:_LAST].rstrip("\n"))
-        line = text[max(0, start - _LAST) : start].removesuffix("\n").rpartition("\n")[2]
-        # more credits than `_CREDITS` are text
-        cleaned = body if _PG_CREDIT.match(body) else without_notes(body, before=line)
-        if cleaned.strip():
-            headings.append((named[0] or title, named[1] or author, year, cleaned))
-        named = (None, None)
-    if not headings:
-        raise _too_short(source, 0)
-    return headings
-
-
-def _too_short(source: str, share: float) -> DataError:
-    problem = (
-        f"{share:.1%} of the text is left without what looks like header and licence of Project Gutenberg, "
-        f"expected {_SHARE:.0%} or more"
-    )
-    remedy = "remove header and licence, and every line that names Project Gutenberg, or get the file again"
-    return DataError(problem, file=source, remedy=remedy)
-
-
-def _gutenberg(text: str, source: str) -> list[Heading]:
-    """Parse and remove the header, the "small print" and the footer of a Project Gutenberg text.
-
-    The texts are of the 1990s: their headers differ, so that title and author may be missing; none has
-    the year of the book. A text with several headers is as many books. A warning tells where more than a
-    tenth of it goes that is not Gutenberg's own.
-    """
-    headers = _headers(text)
-    headings: list[Heading] = []
-    unnamed = start = named = 0  # characters; where a book's header begins, and where its name may be
-    for number, header in enumerate(headers, start=1):
-        begin, is_last = header.end, number == len(headers)
-        stop = len(text) if is_last else headers[number].start
-        head = text[named : header.end if number > 1 else _NAMED][:_NAMED]
-        for _ in range(_CREDITS):
-            if credit := _PG_CREDIT.match(text, begin, stop):
-                begin = credit.end()
-        end, named = _footer(text, begin, stop, is_last=is_last)
-        body = text[begin:end].strip("\x1a \n")
-        if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
-            body = body[: last.start()].rstrip()
-        headings.append((*_title_and_author(head), None, f"{body}\n"))
-        dropped = (text[start:begin], text[end:] if is_last else "")
-        unnamed += sum(len(text) for gap in dropped for text in _PG_NAMES.split(gap) if len(text) > _UNNAMED)
-        start = end
-    n_kept = sum(len(body) for *_, body in headings)
-    if n_kept < _SHARE * (n_kept + unnamed) and unnamed:
-        raise _too_short(source, n_kept / (n_kept + unnamed))
-    if unnamed > _SHARE * len(text):
-        warnings.warn(
-            f"{source}: {unnamed / len(text):.0%} of the file is left out as header or footer of Project "
-            "Gutenberg, but may be text of the book; remove them from the file yourself to keep it",
-            stacklevel=2,
-        )
-    return [heading for heading in headings if heading[3] != "\n"] or headings[:1]
-
-
-def _headers(text: str) -> list[_Header]:
-    """Return where headers are; the first at 0 and empty if there is text of a book before their marks."""
-    headers: list[_Header] = []
-    for mark in _marks(text):
-        mark_type, last = mark[1][:3].upper(), headers[-1] if headers else None
-        if (
-            last
-            and mark_type not in last.mark_types
-            and mark.start() - last.end <= _APART
-            and _footer(text, last.end, mark.start())[0] == mark.start()
-        ):
-            headers[-1] = last._replace(end=mark.end(), mark_types=last.mark_types | {mark_type})
-        else:
-            headers.append(_Header(mark.start(), mark.end(), frozenset({mark_type})))
-    start = headers[0].start if headers else 0
-    if not headers or start > _HEADER or _footer(text, 0, start)[0] < start:
-        headers.insert(0, _Header(0, 0, frozenset()))
-    return headers
-
-
-def _marks(text: str) -> Iterator[re.Match[str]]:
-    """Yield the matches of `_PG_START`; only lines that may match are tried in ASCII, whose case is plain."""
-    if not text.isascii():
-        yield from _PG_START.finditer(text)
-        return
-    lowered, lines, end = text.lower(), set[int](), 0
-    for words in _PG_START_WORDS:
-        offset = lowered.find(words)
-        while offset >= 0 and (line_end := text.find("\n", offset)) >= 0:
-            lines.add(text.rfind("\n", 0, offset) + 1)
-            offset = lowered.find(words, line_end)
-    for line in sorted(lines):
-        if line >= end and (mark := _PG_START.match(text, line)):
-            yield mark
-            end = mark.end()
-
-
-def _footer(text: str, begin: int, stop: int, *, is_last: bool = True) -> tuple[int, int]:
-    """Return where a footer begins, and ends by its first words; `stop` twice if there is none.
-
-    If the book is not the last, the next one's header may be there instead, which ends where it begins.
-    """
-    tail = max(begin, stop - _TAIL)
-    line = text.find("\n", tail - 1) + 1 if tail else 0  # the first that begins there
-    if (tail and not line) or "gutenberg" not in text[line:stop].lower():  # which takes less than a search
-        return stop, stop
-    for end in _PG_END.finditer(text[line:stop]):
-        if not end["next"]:
-            return line + end.end("before"), line + end.end()
-        if not is_last:
-            return line + end.end("before"), line + end.start("next")
-    return stop, stop
-
-
-def _title_and_author(head: str) -> tuple[str | None, str | None]:
-    """Return title and author that a header gives."""
-    title, author = (re.search(_PG_FIELD.format(n), head, re.MULTILINE) for n in ("Title", "Author"))
-    named = _PG_TITLE.search(head)
-    by = author[1] if author else named and named[2] and named[2].strip(" *")
-    return title[1] if title else named and named[1].strip(" *"), by
+    if rule := _RULE.match(text, start):
+        start = rule.end()
+    return fields.get("Title"), fields.get("Author"), _year(fields.get("Year", "")), text[start:]

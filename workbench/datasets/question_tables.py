@@ -108,7 +108,8 @@ def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:
     columns = (frame[name] for name in frame if str(name).lower() in BOOK_TEXTS)
     if not any(isinstance(column, pd.Series) and are_books(column) for column in columns):
         return
-    raise DataError(f"its rows are {problem}", file=path, remedy=f'read them with wb.books("{path}")')
+    remedy = "read them with wb.books, from JSON lines or Parquet with the books in a column `text`"
+    raise DataError(f"its rows are {problem}", file=path, remedy=remedy)
 
 
 def are_books(texts: Iterable[Any]) -> bool:
