@@ -68,6 +68,40 @@ class _Foci(NamedTuple):
     key: Floats
 
 
+class CompletionSettings(NamedTuple):
+    """Which sentences and words `questions` takes.
+
+    Attributes
+    ----------
+    frequency : float, default 1e-4
+        Share of the tokens that focus word and alternates stay below.
+    minimum : int, default 5
+        How often they occur in the texts at least.
+    alternates, best : int
+        Number of words that are sampled, and of those that are kept. Where fewer words qualify, all are
+        taken; four are needed.
+    lengths : (int, int), default (5, 60)
+        Least and greatest number of tokens of a sentence. The paper names none.
+    """
+
+    frequency: float = 1e-4
+    minimum: int = 5
+    alternates: int = 150
+    best: int = 30
+    lengths: tuple[int, int] = (5, 60)
+
+    def checked(self) -> CompletionSettings:
+        """Return the same; DataError if a setting is out of range."""
+        check_value("frequency", self.frequency, 0 < self.frequency <= 1, "a number above 0, at most 1")
+        check_value("minimum", self.minimum, self.minimum >= 1, "1 or more")
+        are_enough = N_OPTIONS <= self.best <= self.alternates
+        expected = f"{N_OPTIONS} or more, at most the {self.alternates} alternates"
+        check_value("best", self.best, are_enough, expected)
+        is_range = len(self.lengths) == 2 and 0 < self.lengths[0] <= self.lengths[1]  # noqa: PLR2004 - a range
+        check_value("lengths", self.lengths, is_range, "the least and the greatest length of a sentence")
+        return self
+
+
 def questions(
     novels: Novels,
     texts: Texts | None = None,
@@ -75,22 +109,18 @@ def questions(
     model: NGram | None = None,
     number: int | None = None,
     choose: str = "random",
-    frequency: float = 1e-4,
-    minimum: int = 5,
-    alternates: int = 150,
-    best: int = 30,
-    lengths: tuple[int, int] = (5, 60),
     seed: int = 0,
     on_overlap: str = "raise",
+    **settings: Any,
 ) -> Items:
     """Make sentence completion questions from novels by the five steps of Zweig and Burges (2012).
 
-    1. A focus word is rarer than `frequency` in the texts that the model was trained on.
-    2. `alternates` different words as rare are sampled from what the model expects after the two words
+    1. A focus word is rarer than ``frequency`` in the texts that the model was trained on.
+    2. ``alternates`` different words as rare are sampled from what the model expects after the two words
        before.
     3. The sentence is dropped if the model scores it higher with the focus word than with any of these.
     4. Each alternate is scored by p(next word | word before, alternate).
-    5. The `best` ones are kept; people pick four of them (:func:`workbench.groom`).
+    5. The ``best`` ones are kept; people pick four of them (:func:`workbench.groom`).
 
     One focus word is drawn in each sentence. It is a word in lower case that the model knows, with two words
     before it and one after it. Of the 520 official questions at hand four ask for another kind of word.
@@ -104,32 +134,27 @@ def questions(
         dealt into two halves, and a model of each half makes the questions of the other.
     model : NGram, optional
         A model of `texts` that generates. By default a Kneser-Ney 4-gram is fitted, with capitals as in the
-        texts, the words that occur `minimum` times, and no 4-gram that occurs once. A model in lower case
+        texts, the words that occur ``minimum`` times, and no 4-gram that occurs once. A model in lower case
         offers names as well, in lower case.
     number : int, optional
         Questions at most, a random sample of all; all by default.
     choose : {"random", "top"}
-        Which four of the `best` ones are the options until people have picked: drawn at random, or those with
-        the highest scores. ``meta["choice"]`` names it.
-    frequency : float, default 1e-4
-        Share of the tokens that focus word and alternates stay below.
-    minimum : int, default 5
-        How often they occur in the texts at least.
-    alternates, best : int
-        As above. Where fewer words qualify, all are taken; four are needed.
-    lengths : (int, int), default (5, 60)
-        Least and greatest number of tokens of a sentence. The paper names none.
+        Which four of the ``best`` ones are the options until people have picked: drawn at random, or those
+        with the highest scores. ``meta["choice"]`` names it.
     seed : int, default 0
         What is drawn depends on it, the novel's id and the place, not on other novels or their order.
     on_overlap : {"raise", "drop"}
         What to do where the texts hold novels that questions are made from (by 13-grams): an error, or such
         books of `texts` are left out before a model is fitted.
+    **settings
+        Those of :class:`CompletionSettings`: ``frequency``, ``minimum``, ``alternates``, ``best``,
+        ``lengths``.
 
     Returns
     -------
     Items
         As those of ``wb.load("msrcc")``, by novel and place, but as Treebank tokens; the split is "built",
-        the variant "novels". ``meta["alternates"]`` has the `best` words, the best first, and
+        the variant "novels". ``meta["alternates"]`` has the ``best`` words, the best first, and
         ``meta["scores"]`` their natural log-probabilities of step 4, ``meta["answer_score"]`` that of the
         answer. ``attrs["steps"]`` counts the sentences at each step.
 
@@ -156,12 +181,7 @@ def questions(
     sources.check_choice("choice", choose, CHOICES, "choose")
     sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
     check_value("number", number, number is None or number >= 1, "1 or more")
-    check_value("frequency", frequency, 0 < frequency <= 1, "a number above 0, at most 1")
-    check_value("minimum", minimum, minimum >= 1, "1 or more")
-    are_enough = N_OPTIONS <= best <= alternates
-    check_value("best", best, are_enough, f"{N_OPTIONS} or more, at most the {alternates} alternates")
-    is_range = len(lengths) == 2 and 0 < lengths[0] <= lengths[1]  # noqa: PLR2004 - a range
-    check_value("lengths", lengths, is_range, "the least and the greatest length of a sentence")
+    frequency, minimum, alternates, best, lengths = CompletionSettings(**settings).checked()
     if model is not None and (texts is None or not isinstance(model, NGram)):
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
@@ -182,12 +202,11 @@ def questions(
                 f"the model {generator.name!r} was fitted on other texts than those passed",
                 remedy="pass texts= what it was fitted on, so that words are counted there",
             )
-        settings = Settings(
-            corpus.folder, background.folder, generator.folder, frequency, minimum, alternates, best, seed
-        )
+        folders = (corpus.folder, background.folder, generator.folder)
+        asked = Settings(*folders, frequency, minimum, alternates, best, seed)
         rare = rare_words(generator, background, frequency, minimum)
         foci = _foci(corpus, books, generator, rare, lengths, seed=seed)
-        generators.append(_Part(settings, generator, background, foci))
+        generators.append(_Part(asked, generator, background, foci))
     with_focus = sum(len(each.foci.sentence) for each in generators)
     records, steps = _chosen(corpus, generators, number, choose)
     if not records:

@@ -7,7 +7,7 @@ import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -150,19 +150,39 @@ class Shelf:
         return Path(folder)
 
 
+class ShelfLimits(NamedTuple):
+    """Limits that decide which novels `read_shelf` drops or groups.
+
+    Attributes
+    ----------
+    confidence : float, default 0.8
+        Novels whose language is less certain are dropped: see `detect_language`.
+    offensive_rate : float, default 0
+        Novels in which more than this share of the words is offensive are dropped; by default those with any.
+    jaccard : float, default 0.5
+        Two novels with this Jaccard similarity of their sets of word 5-grams, or more, are near-duplicates.
+        All but the longest of each set of near-duplicates are dropped.
+    containment : float, default 0.5
+        Two novels of which one holds this share of the other's 5-grams, or more, are in one group, and a
+        group is in one part: an omnibus and its novels, an abridged edition and the whole one.
+    """
+
+    confidence: float = 0.8
+    offensive_rate: float = 0.0
+    jaccard: float = 0.5
+    containment: float = 0.5
+
+
 def read_shelf(
     novels: Novels,
     *,
     shares: Mapping[str, float] = SHARES,
     seed: int = 0,
     language: str | None = "English",
-    confidence: float = 0.8,
     offensive: Path | str | None = None,
-    offensive_rate: float = 0.0,
-    jaccard: float = 0.5,
-    containment: float = 0.5,
     duplicates: str = "drop",
     on_error: str = "raise",
+    **limits: float,
 ) -> Shelf:
     """Read novels, check language, offensive words and near-duplicates, and split them into parts.
 
@@ -184,24 +204,16 @@ def read_shelf(
         Of the split.
     language : str or None
         Other novels are dropped; None keeps all. One of the 75 languages of lingua.
-    confidence : float, default 0.8
-        Novels whose language is less certain are dropped, too: see `detect_language`.
     offensive : path, optional
         A list of offensive words or phrases, one a line; case and accents do not matter.
-    offensive_rate : float, default 0
-        Novels in which more than this share of the words is offensive are dropped; by default those with any.
-    jaccard : float, default 0.5
-        Two novels with this Jaccard similarity of their sets of word 5-grams, or more, are near-duplicates.
-        All but the longest of each set of near-duplicates are dropped.
-    containment : float, default 0.5
-        Two novels of which one holds this share of the other's 5-grams, or more, are in one group, and a
-        group is in one part: an omnibus and its novels, an abridged edition and the whole one.
     duplicates : {"drop", "drop contained", "keep"}
         Drop near-duplicates; those of which a longer novel contains so much, too; or none. Groups are in
         one part in any case.
     on_error : {"raise", "skip"}
         Raise the error of a file that cannot be read, or go on: the file is a row whose ``reason`` begins
         with "cannot be read".
+    **limits : float
+        Those of :class:`ShelfLimits`: ``confidence``, ``offensive_rate``, ``jaccard``, ``containment``.
 
     Returns
     -------
@@ -232,6 +244,7 @@ def read_shelf(
     ['text', 'language', 'offensive words', 'near-duplicates', 'split']
     """
     sources.check_choice("mode", duplicates, _DUPLICATES, "duplicates")
+    confidence, offensive_rate, jaccard, containment = ShelfLimits(**limits)
     is_possible = all(0 <= value <= 1 for value in (confidence, jaccard, containment))
     is_possible &= min(shares.values(), default=0) > 0 and math.isclose(sum(shares.values()), 1)
     if not is_possible:

@@ -31,6 +31,7 @@ Mask: TypeAlias = "list[bool] | NDArray[np.bool_] | pd.Series[bool]"
 
 _BLOCK = 1 << 16  # rows of a table that are Python objects at a time
 _USUAL = {"dataset": "own", "split": "dev", "variant": "own"}
+_MORE_COLUMNS = ("item_id", "word_class", "book_id")  # that `items_from_frame` takes, beside those it names
 _SCHEMA = pa.schema(
     [(name, pa.string()) for name in schema.TEXT_COLUMNS]
     + [("answer_span", pa.list_(pa.int32(), 2)), ("sentences", pa.list_(pa.list_(pa.int32(), 2)))]
@@ -349,14 +350,12 @@ def items_from_frame(
     text: str = "text",
     answer: str | None = "answer",
     candidates: str | None = None,
-    item_id: str | None = None,
-    word_class: str | None = None,
-    book_id: str | None = None,
     dataset: str | None = None,
     split: str | None = None,
     variant: str | None = None,
     tokenised: bool | None = None,
     on_error: str = "raise",
+    **columns: str | None,
 ) -> Items:
     """Make items from a table, one row an item; columns without a role are kept as :attr:`Items.extra`.
 
@@ -380,12 +379,6 @@ def items_from_frame(
     candidates : str, optional
         The column of candidates: sequences of words, or words joined by ``|``, or a list in JSON. By
         default the columns ``a)``, ``b)`` ..., ``option_a`` ... or ``a``, ``b``, ``c`` ... beside a blank.
-    item_id, word_class, book_id : str, optional
-        Columns with these values. By default a column ``item_id``, or ``id`` where each row has another one,
-        names the items. Without them the id names the text and the place of the blank
-        (``own/dev/3f9c0b12a4d5e6f7``), whatever the file and the data set are called and whatever else is in
-        the table; equal texts are numbered from the second on
-        (``own/dev/3f9c0b12a4d5e6f7-2``).
     dataset, split, variant : str, optional
         Names of the set; by default what columns of these names hold, else "own", "dev" and "own". A column
         ``lang`` or ``language`` (``de``, ``German``) adds the language to variant and id: ``own-de``.
@@ -393,11 +386,17 @@ def items_from_frame(
         Whether words are space-separated tokens; guessed for every text by default.
     on_error : {"raise", "skip"}
         Whether an invalid row is an error, or is left out and kept in ``.problems``.
+    **columns : str
+        ``item_id``, ``word_class``, ``book_id``: the columns with these values. By default a column
+        ``item_id``, or ``id`` where each row has another one, names the items. Without them the id names the
+        text and the place of the blank (``own/dev/3f9c0b12a4d5e6f7``), whatever the file and the data set are
+        called and whatever else is in the table; equal texts are numbered from the second on
+        (``own/dev/3f9c0b12a4d5e6f7-2``).
 
     Raises
     ------
     DataError
-        If a column is missing or a row is invalid; the message names the row.
+        If an option is unknown, a column is missing or a row is invalid; the message names the row.
 
     Examples
     --------
@@ -407,12 +406,15 @@ def items_from_frame(
     'The dog barked .'
     """
     _check_frame(frame)
-    named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
+    for option in columns:
+        check_option("the name of an option", option, _MORE_COLUMNS)
+    named = {"candidates": candidates, **dict.fromkeys(_MORE_COLUMNS), **columns}
     check_options({"text": text, "answer": answer} | named, "a column")
     check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
     check_option("tokenised", tokenised, (None, True, False))
     check_option("on_error", on_error, ("raise", "skip"))
-    if item_id is None and "item_id" in frame.index.names and not set(COLUMNS) - {"item_id"} <= set(frame):
+    is_complete = set(COLUMNS) - {"item_id"} <= set(frame)
+    if named["item_id"] is None and "item_id" in frame.index.names and not is_complete:
         named["item_id"] = "item_id"
     frame = cells.index_as_columns(frame)
     if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
@@ -421,18 +423,18 @@ def items_from_frame(
     if named["item_id"] is None:
         named["item_id"], note = _id_column(frame)
     frame, text, answer = questions.with_continuations(frame, text, answer)
-    columns = _columns_of_roles(frame, named | {"text": text, "answer": answer})
+    roles = _columns_of_roles(frame, named | {"text": text, "answer": answer})
     if candidates is None and (options := questions.choice_columns(frame, frame[text])):
         frame = questions.with_choices(frame, options)
-        columns["candidates"], tokenised = "candidates", bool(tokenised)
-    build = partial(questions.built, form=questions.table_form(frame, columns), tokenised=tokenised)
+        roles["candidates"], tokenised = "candidates", bool(tokenised)
+    build = partial(questions.built, form=questions.table_form(frame, roles), tokenised=tokenised)
     sets = {"dataset": dataset, "split": split, "variant": variant}
-    columns |= {name: name for name, value in sets.items() if value is None and name in frame}
+    roles |= {name: name for name, value in sets.items() if value is None and name in frame}
     usual = {name: value or _USUAL[name] for name, value in sets.items()}
     problems: list[DataError] | None = None if on_error == "raise" else []
     blocks, unnamed = [], []
     for start in range(0, max(len(frame), 1), _BLOCK):  # so that few rows at a time are Python objects
-        rows = list(_rows(frame.iloc[start : start + _BLOCK], columns, usual, build, problems))
+        rows = list(_rows(frame.iloc[start : start + _BLOCK], roles, usual, build, problems))
         block = {name: [row[index] for row in rows] for index, name in enumerate(COLUMNS)}
         blocks.append(schema.with_types(schema.frame_of_objects(block)))
         unnamed += [row[-1] for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -44,6 +44,7 @@ EXAMPLE = TypedQuestion(
 
 _PARTS = ("", *get_args(Part))
 _EMPTY = TypedQuestion()
+_MORE_STATE = ("candidates", "pairs", "alpha", "k")  # entries of the state that `ask` takes beside others
 
 
 class Ask(Widget):
@@ -342,15 +343,12 @@ def ask(
     *,
     word: str | None = None,
     other: str | None = None,
-    candidates: str | Sequence[str] | None = None,
-    pairs: bool | None = None,
-    alpha: float = 0.0,
-    k: int = 10,
     influence: str = "",
     top_k: int = 10,
     seed: int = 0,
     height: int | None = None,
     history: Path | str | None = None,
+    **state: Any,
 ) -> Ask:
     """Ask models about a passage, with answers that follow each edit.
 
@@ -365,10 +363,8 @@ def ask(
     text : str or Item
         The passage. An item keeps its sentences and candidates, and its answer is the word; `Ask.put` puts
         in another one later.
-    word, other, candidates, pairs
-        Traits of :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
-    alpha, k, influence
-        Settings of :class:`Ask`.
+    word, other, influence
+        Traits of :class:`Ask`.
     top_k : int, default 10
         Words that are shown.
     seed : int, default 0
@@ -377,6 +373,9 @@ def ask(
         Height of the widget in px; by default it is as high as the answers of all models.
     history : path, optional
         A file of questions that `Ask.save_history` wrote, to be asked again.
+    **state
+        More traits of :class:`Ask`: ``candidates``, which may be a sequence; ``pairs``, by default whether
+        `other` is given; ``alpha`` and ``k``.
 
     Returns
     -------
@@ -386,9 +385,9 @@ def ask(
     Raises
     ------
     DataError
-        If there is no model, an object is not one, a text holds half a surrogate pair, `alpha` or
-        `k` is out of range, or the history cannot be read. A passage that cannot be read raises nothing:
-        errors are shown in the widget and in ``.problem``.
+        If there is no model, an object is not one, an option is unknown, a text holds half a surrogate pair,
+        ``alpha`` or ``k`` is out of range, or the history cannot be read. A passage that cannot be read
+        raises nothing: errors are shown in the widget and in ``.problem``.
 
     Examples
     --------
@@ -398,10 +397,12 @@ def ask(
     >>> sorted(frame["version"])
     ['passage', 'sentence']
     """
-    choices = candidates if isinstance(candidates, str | None) else join_candidates(candidates)
-    options = {"word": word, "other": other, "candidates": choices}
-    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    changes |= {"pairs": bool(other) if pairs is None else pairs, "alpha": alpha, "k": k}
+    for option in state:
+        check_option("the name of an option", option, _MORE_STATE)
+    options = {"pairs": bool(other), "word": word, "other": other} | state
+    changes = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(changes.get("candidates", ""), str):
+        changes["candidates"] = join_candidates(changes["candidates"])
     by_name = models_by_name(models)
     check_option("influence", influence, _PARTS)
     widget = Ask(by_name, seed=seed, top_k=top_k, height=height, influence=influence)
