@@ -158,9 +158,6 @@ MEASURES: tuple[Measure, ...] = (
 )  # fmt: skip
 """All measures, in the order of the columns of results."""
 
-SHOWN = tuple(measure for measure in MEASURES if measure.in_tables)
-"""Those that tables and ``wb.compare`` show."""
-
 
 def item_quantities(sources: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the quantities of all measures by name, from values of predictions, of the same shape (m, n).

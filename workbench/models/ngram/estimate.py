@@ -25,7 +25,6 @@ from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
 
 KENLM, BINARY, INFO = "kenlm", "model.binary", "ngram.json"
-SMOOTHING = ("kneser-ney", "good-turing")
 _FORMAT = 2
 _ROWS = 1 << 20  # n-grams that are written to an ARPA file at a time
 
