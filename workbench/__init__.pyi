@@ -37,7 +37,6 @@ from .models.ensemble import ensemble as ensemble
 from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .models.pretrained.known import pretrained as pretrained
 from .predictions.cache_table import cache as cache
-from .predictions.store import keep as keep
 from .predictions.store import predict as predict
 from .predictions.store import runs as runs
 from .probing.context_accuracy import context_accuracy as context_accuracy

@@ -72,6 +72,8 @@ def test_what_is_written_reads_back(tmp_path_factory, frame):
         found = import_results(export_results(frame, folder / f"file{suffix}"), ITEMS, keep=False)
         assert schema.to_table(found.predictions).equals(schema.to_table(frame))
         assert not len(found.report)
+    found = import_results(frame, ITEMS, keep=False)
+    assert schema.to_table(found.predictions).equals(schema.to_table(frame))
 
 
 @pytest.mark.usefixtures("no_data")

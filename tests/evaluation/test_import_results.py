@@ -51,6 +51,24 @@ def test_a_table_of_answers(file):
     assert found.runs[0].run == frame["run"].iloc[0]
 
 
+@pytest.mark.usefixtures("no_data")
+def test_a_frame_is_read_as_the_table_in_a_file(file):
+    frame = pd.DataFrame({"text": FEW.frame["text"], "guess": ANSWERS, "model": ["a", "b"] * 3, "year": 1850})
+    frame.to_csv(file, index=False)
+    found, of_file = (import_results(source, ITEMS, columns={"model": "model"}) for source in (frame, file))
+    columns = [name for name in found.predictions if name != "run"]
+    pd.testing.assert_frame_equal(found.predictions[columns], of_file.predictions[columns])
+    assert [run.model for run in found.runs] == found.models == ["a", "b"]
+    assert found.runs[0].info["imported"] == {"from": "frame", "kind": "answers"}
+    for wrong in (
+        frame[:0],
+        frame.drop(columns="guess"),
+        frame.drop(columns="model"),
+        frame.assign(text="x"),
+    ):
+        assert refused(import_results, wrong, ITEMS).file is None
+
+
 def test_the_items_of_known_ids_are_loaded(file):
     file.write_text(table(IDS, ANSWERS))
     assert import_results(file, model="m").items.frame["text"].tolist() == FEW.frame["text"].tolist()
@@ -258,19 +276,17 @@ def test_files_that_are_none(file, content):
 
 def test_columns_are_found_or_named(file):
     pd.DataFrame({"where": IDS, "what": ANSWERS, "lp": -1.0, "who": "x" * 200_000}).to_csv(file, index=False)
-    for options in (
-        {},
-        {"item": "there"},
-        {"item": "where", "prediction": "what"},
-    ):
-        refused(import_results, file, ITEMS, **options)
-    named = {"item": "where", "prediction": "what", "keep": False}
-    imported = import_results(file, ITEMS, **named, log_prob="lp", model="m")
+    named = {"item": "where", "prediction": "what"}
+    for columns in ({}, {"item": "there"}, named, named | {"speaker": "who"}):
+        refused(import_results, file, ITEMS, columns=columns)
+    imported = import_results(file, ITEMS, columns=named | {"log_prob": "lp"}, model="m", keep=False)
     assert evaluate(imported)["perplexity"].iloc[0] == pytest.approx(np.e)
-    assert "majority of 1 people" in import_results(file, ITEMS, **named, person="who").models
+    people = import_results(file, ITEMS, columns=named | {"person": "who"}, keep=False)
+    assert "majority of 1 people" in people.models
     records = {"0": {"where": IDS[0], "guess": ANSWERS[0]}}  # by number, as old logs have them
     file.write_text(json.dumps(records, indent=1))
-    assert import_results(file, ITEMS, item="where", model="m", keep=False).predictions["correct"].all()
+    imported = import_results(file, ITEMS, columns={"item": "where"}, model="m", keep=False)
+    assert imported.predictions["correct"].all()
 
 
 @settings(max_examples=60)

@@ -66,7 +66,8 @@ def test_answers_of_other_programs_hold_the_candidates_that_they_had():
     assert board["place"].tolist() == [1, 1]
     assert wb.table("lambada", answers, items=items[0]).frame["ours"].isna().all()
     refused(wb.significance, *answers)
-    refused(wb.keep, items[0], answers[0])
+    [run] = wb.import_results(answers[0], items[0]).runs
+    assert wb.significance(run, answers[1], items=items[0]).p_value == 1
 
 
 def test_the_order_and_the_case_of_candidates_do_not_count_and_their_number_does():
@@ -109,5 +110,6 @@ def test_digests_of_a_frame_stay_and_others_are_those_of_the_items():
     items = questions(3, 4)
     frame = RandomWord("passage").predict(items)
     other = frame.assign(candidates_digest=["10:aaaa", None, None, None])
-    kept = wb.keep(items, other).predictions["candidates_digest"].tolist()
+    [run] = wb.import_results(other, items).runs
+    kept = run.predictions["candidates_digest"].tolist()
     assert kept == ["10:aaaa", *frame["candidates_digest"][1:]]

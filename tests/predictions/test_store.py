@@ -223,7 +223,7 @@ def test_predictions_that_cannot_be_stored_are_not_lost(home):
     with pytest.raises(store.NotStoredError) as raised:
         store.predict(ITEMS, model)
     home.unlink()
-    kept = wb.keep(ITEMS, raised.value.predictions)
+    [kept] = wb.import_results(raised.value.predictions, ITEMS).runs
     expected = Length().predict(ITEMS)
     assert_frame_equal(kept.predictions.drop(columns="run"), expected.drop(columns="run"))
 

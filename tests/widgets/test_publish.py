@@ -202,7 +202,7 @@ def test_data_that_must_not_be_passed_on_in_bulk_have_a_notice():
 
 
 def test_the_runs_of_the_views_stand_there_with_their_signature(folder, read):
-    run = wb.keep(ITEMS, FRAMES[0])
+    [run] = wb.import_results(FRAMES[0], ITEMS).runs
     models = wb.compare(ITEMS, [run, FRAMES[1]], TABLE, resamples=20)
     wb.publish(folder, {"Models": models, "Passages": wb.browse(ITEMS, None, run)})
     about = read("about")
@@ -215,7 +215,7 @@ def test_the_runs_of_the_views_stand_there_with_their_signature(folder, read):
 def test_code_of_views_runs_as_it_stands_there_or_is_not_there(folder, read):
     items = wb.load("sample", variant="capitalised")
     annotations, frames = wb.annotate(items), predicted(items, 2)
-    runs = [wb.keep(items, frame) for frame in frames]
+    runs = [run for frame in frames for run in wb.import_results(frame, items).runs]
     parts = pd.DataFrame({
         "item_id": [items[0].item_id], "part": [0], "start": [0], "end": [3], "text": [items[0].text[:3]],
         "distance": [9], "influence": [0.5],

@@ -168,7 +168,8 @@ def predict(
         nothing is stored then. If the store cannot be written to, before anything is predicted.
     NotStoredError
         A DataError, if the store became full or unwritable meanwhile. ``error.predictions`` (in a notebook
-        ``sys.last_value.predictions``) is the table, which ``wb.keep(items, error.predictions)`` stores.
+        ``sys.last_value.predictions``) is the table, which ``wb.import_results(error.predictions, items)``
+        stores.
 
     Notes
     -----
@@ -233,7 +234,7 @@ def predict(
         run = _store(name, frame, items, info)
     except DataError as error:
         problem = f"the predictions are made, but not stored: {error.problem}"
-        remedy = "make room; wb.keep(items, error.predictions) stores them then"
+        remedy = "make room; wb.import_results(error.predictions, items) stores them then"
         not_stored = NotStoredError(problem, file=error.file, remedy=remedy)
         not_stored.predictions = frame
         raise not_stored from error
@@ -242,35 +243,11 @@ def predict(
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
-    """Store predictions as a run: of other programs, or after a full disk.
+    """Store the predictions of one model as a run; see :func:`workbench.import_results`.
 
-    Answers that were given elsewhere become predictions by :func:`workbench.predictions.schema.from_answers`.
-
-    Parameters
-    ----------
-    items : Items
-        The items that they are about.
-    frame : DataFrame
-        Predictions of one model.
-    name : str, optional
-        Name of the run; made from the data set, the model and the content by default. A run of the same
-        content and information is found again.
-    **info
-        Further information for ``run.json``.
-
-    Returns
-    -------
-    Run
-
-    Raises
-    ------
-    DataError
-        If they are invalid, or another run has that name already.
-
-    Examples
-    --------
-    >>> wb.keep(items, runs[0].predictions).model == runs[0].model
-    True
+    The name is made from the data set, the model and the content by default, and `info` is further
+    information for ``run.json``. A run of the same content and information is found again. DataError if the
+    predictions are invalid, or another run has the name already.
     """
     check_items(items, "keep")
     if reserved := sorted(set(_RESERVED) & set(info)):

@@ -20,7 +20,7 @@ from workbench.items.items import Items, check_items
 from workbench.items.schema import objects
 from workbench.predictions import schema, store
 from workbench.render.tables import html_table
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 
 _PROGRAMS = (lm_eval.LM_EVAL, inspect_log.INSPECT, lighteval.LIGHTEVAL)
 _FIRST = 10  # records that tell what a file is, and rows that a notebook shows
@@ -66,9 +66,9 @@ class Imported:
     agreement : Agreement or None
         How often they agree.
     name : str
-        Name of the file.
+        Name of the file; ``frame`` of a frame.
     n_records : int
-        Records of the file, bad ones included.
+        Records of the file or frame, bad ones included.
     report : DataFrame
         Problems of single records: line, problem, text (its start), kept (false: left out).
     runs : tuple of Run
@@ -133,40 +133,41 @@ class _File(NamedTuple):
 
 
 def import_results(
-    path: Path | str,
+    source: Path | str | pd.DataFrame,
     items: Items | None = None,
     *,
     model: str | None = None,
     variant: str | None = None,
-    item: str | None = None,
-    prediction: str | None = None,
-    person: str | None = None,
-    log_prob: str | None = None,
+    columns: Mapping[str, str] | None = None,
     text: str | None = None,
     filter: str | None = None,  # noqa: A002 - the harness's name
     keep: bool = True,
     on_error: str = "raise",
     seed: int = 0,
 ) -> Imported:
-    """Import predictions of other programs, or people's answers.
+    """Import predictions of other programs or of one's own, or people's answers.
 
     Parameters
     ----------
-    path : path
+    source : path or DataFrame
         A log of one record an item: lm-evaluation-harness (``--log_samples``), Inspect (``.json`` or
-        ``.eval``) or lighteval (``details_*.parquet``); or a table (CSV, JSON lines, parquet) with a column
-        for the item and one for the answer; or a predictions table, as :func:`export_results` writes it.
+        ``.eval``) or lighteval (``details_*.parquet``); or a table (CSV, JSON lines, parquet, a frame) with a
+        column for the item and one for the answer; or a table of predictions, as a model's `predict` returns
+        and :func:`export_results` writes it.
     items : Items, optional
-        What the results are about; by default loaded with :func:`workbench.load`, where the file tells which.
+        What the results are about; by default loaded with :func:`workbench.load`, where the table or log
+        tells which.
     model, variant : str, optional
         Name of the model, and the form of the text that it saw (``plain``, ``openai`` ...). Needed where the
         file does not tell (the variant only if texts and items differ in case or tokens).
-    item, prediction, person, log_prob : str, optional
-        Columns of a table: id or text of the item (whole, or with a blank), the answer, who gave it, its
-        natural log-probability. By default those of usual names, however spelt (``item_id``, ``text`` ...;
-        ``prediction``, ``response`` ...; ``person``, ``PROLIFIC_PID``, ``WorkerId``, ``participant`` ...;
-        ``log_prob``), also as MTurk writes them (``Input.text``, ``Answer.guess``). Rows that name nobody, as
-        the preview of a task, and rejected assignments are left out and reported.
+    columns : mapping, optional
+        Names of columns of a table, such as ``{"item": "stimulus", "person": "code"}``: ``item`` (id or text
+        of the item, whole or with a blank), ``prediction`` (the answer), ``person`` (who gave it), ``model``,
+        ``log_prob`` (its natural log-probability). By default those of usual names, however spelt
+        (``item_id``, ``text`` ...; ``prediction``, ``response`` ...; ``person``, ``PROLIFIC_PID``,
+        ``WorkerId``, ``participant`` ...; ``model``; ``log_prob``), also as MTurk writes them
+        (``Input.text``, ``Answer.guess``). Rows that name nobody, as the preview of a task, and rejected
+        assignments are left out and reported.
     text : str, optional
         Field of the harness's documents (Inspect: of the metadata) that holds the passage; ``text`` by
         default.
@@ -187,7 +188,7 @@ def import_results(
     Raises
     ------
     DataError
-        If the file is none of these, a record is bad, nothing matches, or model or variant are not known.
+        If the source is none of these, a record is bad, nothing matches, or model or variant are not known.
 
     Notes
     -----
@@ -209,17 +210,19 @@ def import_results(
     Examples
     --------
     >>> import pandas as pd
-    >>> from tempfile import mkdtemp
     >>> answers = pd.DataFrame({"text": [item.passage for item in items], "prediction": "time"})
-    >>> answers.to_csv(path := f"{mkdtemp()}/answers.csv")
-    >>> len(wb.import_results(path, items, model="always the same").predictions)
+    >>> [run] = wb.import_results(answers, items, model="always the same").runs
+    >>> len(run)
     30
     """
-    path = Path(path)
-    notes = Notes(path, on_error)
     check_items(items, "import_results", optional=True)
+    path = None if isinstance(source, pd.DataFrame) else Path(source)
+    notes = Notes(path, on_error)
     remarks: list[str] = []
-    results = list(records.read_records(path, notes=remarks))
+    if isinstance(source, pd.DataFrame):
+        results = records.frame_records(source)
+    else:
+        results = list(records.read_records(Path(source), notes=remarks))
     for remark in remarks:
         notes.note(remark, used=True)
     for result in results:
@@ -227,20 +230,20 @@ def import_results(
             notes.bad(result)
     file = _File([r for r in results if isinstance(r, FileRecord)], notes, items, model, variant)
     if not file.records:
-        raise file.error("the file holds no record that can be read")
-    program = program_of(file.records)
+        raise file.error("there is no record that can be read")
+    program = None if path is None else program_of(file.records)
     if filter is not None and program is None:
         raise file.error("only logs of harnesses have filters", "omit filter=")
-    if program is not None:
-        imported = _sample_log(file, program, text, filter)
+    if path is not None and program is not None:
+        imported = _sample_log(file, path, program, text, filter)
     elif export.is_predictions(file.records[0]):
         imported = _predictions(file)
     else:
         records.check_known(file.records[0].fields, path)
-        named = {"item": item, "prediction": prediction, "person": person, "log_prob": log_prob}
-        imported = _answers(file, _columns(file, named), seed)
-    info = {"from": path.name, "kind": imported.kind, **imported.info}
-    imported = replace(imported, name=path.name, n_records=len(results), report=notes.frame(), info=info)
+        imported = _answers(file, _columns(file, columns or {}), seed)
+    name = "frame" if path is None else path.name
+    info = {"from": name, "kind": imported.kind, **imported.info}
+    imported = replace(imported, name=name, n_records=len(results), report=notes.frame(), info=info)
     return _stored(imported) if keep else imported
 
 
@@ -262,9 +265,11 @@ def _stored(imported: Imported) -> Imported:
     return replace(imported, predictions=frame, runs=tuple(runs))
 
 
-def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen: str | None) -> Imported:
+def _sample_log(
+    file: _File, path: Path, program: lm_eval.Program, text: str | None, chosen: str | None
+) -> Imported:
     """Make predictions from a program's log of samples."""
-    notes, log = file.notes, program.log_of(file.notes.path, file.records[0].fields)
+    notes, log = file.notes, program.log_of(path, file.records[0].fields)
     items = file.items
     if items is None:
         if (variant := file.variant or log.variant) is None:
@@ -274,7 +279,7 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
             )
         items = records.load_items([("lambada", "test", variant)])
     elif file.variant is None and log.variant is not None:
-        records.check_language(items, log.variant, notes.path)
+        records.check_language(items, log.variant, path)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
@@ -382,8 +387,10 @@ def _candidate_scores(sample: lm_eval.Sample, candidates: Any) -> list[float] | 
     return [scores[str(candidate).casefold()] for candidate in candidates]
 
 
-def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
+def _columns(file: _File, named: Mapping[str, str]) -> dict[str, str]:
     """Choose the columns of a table of answers: the named ones, else by their usual names."""
+    for role in named:
+        check_option("a column's role", role, list(_USUAL))
     present = list(dict.fromkeys(name for record in file.records for name in record.fields))
     lower = {_column_key(name): name for name in reversed(present)}
     chosen = {}
@@ -403,7 +410,7 @@ def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
                 raise file.error("these are pages of a campaign", "pass it to workbench.people.import_pages")
             raise file.error(
                 f"none of the columns {', '.join(present)} is called {', '.join(usual[:-1])} or {usual[-1]}",
-                f'name the one that holds the {role}: {role}="..."',
+                f'name the one that holds the {role}: columns={{"{role}": "..."}}',
             )
     return chosen
 
@@ -419,7 +426,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     if file.model is None and not by_people and "model" not in columns:
         raise file.error(
             "no column says whose answers these are",
-            'pass model="...", or person="..." for the column that names people',
+            'pass model="...", or columns={"person": "..."} for the column that names people',
         )
     answers = []
     for record in file.records:

@@ -74,7 +74,7 @@ class Notes:
     With `on_error` ``raise`` a bad record stops the reading, with ``report`` it is left out and noted.
     """
 
-    def __init__(self, path: Path, on_error: str) -> None:
+    def __init__(self, path: Path | None, on_error: str) -> None:
         check_option("on_error", on_error, ("raise", "report"))
         self.path, self._raises = path, on_error == "raise"
         self._rows: list[tuple[int | None, str, str, bool]] = []
@@ -122,6 +122,13 @@ def read_records(path: Path, *, notes: list[str] | None = None) -> Iterator[File
     return _lines(text, path) if start == "{" else _rows(read_separated(data, path), notes)
 
 
+def frame_records(frame: pd.DataFrame) -> list[FileRecord | DataError]:
+    """Return the rows of a frame; missing values are None."""
+    cells = frame.astype("object")
+    rows = cells.where(cells.notna(), None).to_dict("records")
+    return [FileRecord(number, {str(name): row[name] for name in row}) for number, row in enumerate(rows, 1)]
+
+
 def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
     if isinstance(value, dict):
         return FileRecord(line, value)
@@ -165,7 +172,7 @@ def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord | DataErro
     yield from itertools.starmap(FileRecord, enumerate(records if by_number else [value], 1))
 
 
-def check_known(fields: Mapping[str, Any], path: Path) -> None:
+def check_known(fields: Mapping[str, Any], path: Path | None) -> None:
     """Raise DataError if a record's fields are those of a program that is not supported."""
     for program, marks in _UNREAD:
         if marks <= set(fields):
@@ -429,7 +436,9 @@ def resolve_variants(
             f"none of the {len(answers):,} records is about one of the {len(items):,} items ({ways}); "
             f"the first is {first[:60]!r}",
             file=notes.path,
-            remedy="pass the items that they are about" if first else "name the column of the item: item=",
+            remedy="pass the items that they are about"
+            if first
+            else 'name its column: columns={"item": "..."}',
         )
     texts, variants = items.frame["text"].tolist(), items.frame["variant"].tolist()
 
@@ -476,7 +485,7 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
     sets = {(path[0], path[1]) for path in paths if len(path) > 2 and path[0] in datasets.dataset_names()}  # noqa: PLR2004
     if not sets:
         remedy = 'pass them: items=wb.load("lambada", "dev")'
-        problem = "the file does not tell which items it is about"
+        problem = "no id tells which items these results are about"
         raise DataError(problem, file=notes.path, remedy=remedy)
     return load_items([(*names, variant) for names in sorted(sets)])
 
