@@ -321,7 +321,6 @@ def paper_filters(
         Passages that must not come from these novels (:func:`workbench.texts.overlap.check_held_out`).
     vocabulary : int, default 60,000
         Words that the models know.
-    progress : bool, default True
     **options
         Of the training of both networks, such as ``minutes``, ``width`` or ``seed``.
 

@@ -127,7 +127,6 @@ class LSA(VectorModel):
             Starts the iterations.
         held_out : Items, optional
             Items that must not be in the texts: see :func:`workbench.contamination`.
-        progress : bool, default True
         **options
             `scaled`, `scope`, `skip` and `punctuation` of the class.
 

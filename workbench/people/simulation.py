@@ -210,7 +210,6 @@ def simulate(
         People; of several models each is as many. No item goes to one of them twice, so at least as many are
         needed as the steps need together.
     seed : int, default 0
-    progress : bool, default True
 
     Raises
     ------

@@ -46,7 +46,6 @@ class Simple4Gram(Predictor):
         Points by length of the n-gram.
     minimum : int, default 1
         How often an n-gram must occur to match.
-    progress : bool, default True
 
     Notes
     -----

@@ -48,8 +48,8 @@ def find_or_estimate(
 ) -> Path:
     """Return the folder of the model of a corpus, which is estimated where it does not exist yet.
 
-    The parameters are those of :meth:`workbench.models.ngram.model.NGram.fit`; `memory`, `temporary` and
-    `progress` are the resources.
+    The parameters are those of :meth:`workbench.models.ngram.model.NGram.fit`; `memory` and `temporary`
+    are the resources.
     """
     words = _words(corpus, vocabulary)
     settings = {

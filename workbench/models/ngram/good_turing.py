@@ -114,7 +114,6 @@ def count(
     folder : path, optional
         Where temporary files lie, of up to 12 bytes a token, if there is more than one block. By
         default the system's temporary folder.
-    progress : bool, default True
 
     Raises
     ------
@@ -345,7 +344,6 @@ def compile_counts(counts: NGramCounts, folder: Path, words: Sequence[str]) -> t
         Where the arrays go; the manifest is written last.
     words : sequence of str (V,)
         The vocabulary, in the order of the numbers in `counts`.
-    progress : bool, default True
 
     Returns
     -------

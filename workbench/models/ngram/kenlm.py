@@ -75,7 +75,6 @@ def estimate(
         Memory for sorting, as in ``2G`` or ``50%``; lmplz needs some more for the words.
     blocks : int, optional
         Number of blocks, for the progress bar.
-    progress : bool
 
     Returns
     -------
