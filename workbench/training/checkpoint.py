@@ -25,11 +25,7 @@ from torch import Tensor, nn
 from workbench.storage.cache import digest
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import (
-    atomic_folder,
-    remove,
-    write_atomic,
-)
+from workbench.storage.files import atomic_folder, remove, write_atomic
 from workbench.texts.batches import Batches
 from workbench.training.settings import TrainingSettings
 
@@ -43,9 +39,7 @@ class TrainingState:
     """The state of a training after a step."""
 
     step: int
-    identity: dict[
-        str, Any
-    ]  # what is trained, as JSON can hold it: only the same training continues from here
+    identity: dict[str, Any]  # of the training, as JSON can hold it: no other continues from here
     info: dict[str, Any]  # history and other numbers, as JSON can hold them
     weights: dict[str, Tensor]  # as `weights` returns them
     state: dict[str, Any]  # optimiser, carried state, random generators: tensors, and lists and dicts of them

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from workbench.storage.errors import check_option
+
 Counts = Sequence[int] | npt.NDArray[np.int64]
 Hidden = Float[Tensor, "n width"]
 Target = Int[Tensor, " n"]
@@ -177,8 +179,7 @@ def softmax(
     by the dynamic program of Grave et al. (2017, section 4.3).
     """
     n_words = len(counts)
-    if variant not in {"full", "adaptive"}:
-        raise ValueError(f"expected softmax 'full' or 'adaptive', got {variant!r}")
+    check_option("softmax", variant, ("full", "adaptive"))
     if variant == "full" or (cutoffs is None and (n_words < _ADAPTIVE[0] or width < _ADAPTIVE[1])):
         return FullSoftmax(width, counts, embedding=embedding)
     cutoffs = [n_words // 32, n_words // 3] if cutoffs is None else cutoffs

@@ -122,7 +122,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         What is scored of an item with candidates. "sentence": the candidate and the rest of its sentence,
         which orders candidates as the whole sentence does. "rest": the words after the blank alone, given
         the candidate ("partial scoring", Trinh and Le 2018), so that a rare word is not less probable for
-        being rare; where nothing follows the blank, the candidate.
+        being rare; where nothing follows the blank, the candidate's ``log_prob``.
     prompt : Prompt, optional
         What stands before the passage.
     scoring : Scoring, optional
@@ -156,9 +156,6 @@ class CausalLM(PromptedModel, PretrainedModel):
 
     That is the answer as it is written, also where a word stands for several forms: ranks and the
     log-probabilities of the best words are of the forms together, which are no less probable.
-
-    Candidates are scored by ln p(candidate and the rest of the sentence | all before), or ln p(the rest | all
-    before and the candidate); where nothing follows the blank, by the candidate's ``log_prob``.
 
     Examples
     --------

@@ -71,9 +71,7 @@ class _Answer(NamedTuple):
     log_prob: float  # of all sub-tokens of the text; NaN where it writes
     greedy: bool  # whether each of them is the most probable one
     tokens: list[str]  # the sub-tokens of the text, or those that it writes
-    start: int = (
-        0  # where the first of them begins, within context and text: before the text if it joins both
-    )
+    start: int = 0  # of the first of them, in context and text: before the text if it joins both
 
 
 _NONE = _Answer(math.nan, greedy=False, tokens=[])
