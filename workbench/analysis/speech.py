@@ -262,7 +262,7 @@ def speech(item: Item) -> list[Span]:
     return [(spans[start][0], spans[end - 1][1]) for start, end in speech_spans(words)]
 
 
-def speech_by_definition(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
+def speech_by_definition(words: Sequence[str]) -> dict[str, bool]:
     """Return whether a passage has direct speech, by several definitions.
 
     The share of such passages depends on the definition, which the paper (Paperno et al. 2016: 71 %, and 61 %
@@ -271,10 +271,9 @@ def speech_by_definition(words: Sequence[str], target: int | None = None) -> dic
     They are, of the tokens (n,) of a passage with the answer in place: "mark", a double quote mark; "speech",
     a span of :func:`speech_spans` (this is ``direct_speech``); "closed", speech that is opened and closed in
     the passage; "words", speech of more than three words; "sentence", speech with a whole sentence, or a
-    comma before its closing mark; "target", the answer (by default the last token) lies in speech.
+    comma before its closing mark; "target", the last token lies in speech.
     """
     spans = speech_spans(words)
-    position = len(words) - 1 if target is None else target
     return {
         "mark": any(mark in _DOUBLE for word in words for mark in _MARKS.get(word, ())),
         "speech": bool(spans),
@@ -285,5 +284,5 @@ def speech_by_definition(words: Sequence[str], target: int | None = None) -> dic
         "sentence": any(
             not _ENDS.isdisjoint(words[start:end]) or words[end - 2] == "," for start, end in spans
         ),
-        "target": any(start <= position < end for start, end in spans),
+        "target": any(start < len(words) == end for start, end in spans),
     }

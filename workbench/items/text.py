@@ -184,7 +184,7 @@ def _layout(pieces: Sequence[str], *, cut_at_hyphens: bool) -> Iterator[tuple[bo
         tight, before = joins, piece
 
 
-def readable(text: str, *, cut_at_hyphens: bool = False) -> str:
+def readable(text: str) -> str:
     """Return Treebank tokens, with white space between them, as a book would print them, in one line.
 
     Notes
@@ -195,9 +195,9 @@ def readable(text: str, *, cut_at_hyphens: bool = False) -> str:
     already is left out (``etc. .``). All else is kept, three dots included, with the spaces of print:
     contractions joined (``did n't``, ``can not``, ``gon na``, ``'t was``), no space before ``, . ; : ! ? )
     % ...``, after an opening quote or bracket, or after a currency sign. A hyphen between spaces keeps
-    them, as it may be a dash, unless the words of the release were `cut_at_hyphens` (``off - season``).
+    them, as it may be a dash.
     """
-    layout = _layout(text.split(), cut_at_hyphens=cut_at_hyphens)
+    layout = _layout(text.split(), cut_at_hyphens=False)
     return "".join(f" {display}" if space else display for space, display in layout)
 
 
@@ -228,7 +228,8 @@ def readable_spans(
     An empty span with white space (or an end of the text) on both sides is a blank: it keeps the spaces of a
     word around it. A span that is not empty loses the white space at its ends; one that ends within a token
     that is shown with another length is widened to the whole token. An empty span stays empty, and at the
-    end of a token stays there; one of white space alone, or of a period left out, becomes empty.
+    end of a token stays there; one of white space alone, or of a period left out, becomes empty. Where the
+    words of the release were `cut_at_hyphens` (``off - season``), they are joined.
 
     Raises ValueError if a span is not within `text` or ends before it starts.
     """

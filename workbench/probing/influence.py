@@ -29,8 +29,6 @@ COLUMNS = (
     "item_id", "part", "start", "end", "text", "distance", "influence", "against", "contrast", "rank",
     "rank_change", "attention",
 )  # fmt: skip
-VALUES = ("influence", "contrast", "rank_change")
-"""The columns that say how much a part changes."""
 
 DISTANCES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Least distances of the bins in which influences are averaged: each third is twice the first."""

@@ -8,12 +8,12 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.errors import reading, writing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,6 @@ def read_json(path: Path | str, what: str = "this file") -> Any:
 
 def read_parquet(
     file: Path | str,
-    columns: Sequence[str] | None = None,
     *,
     data: bytes | None = None,
     what: str = "this Parquet file",
@@ -48,9 +47,8 @@ def read_parquet(
 ) -> pa.Table:
     """Return the table in a Parquet file, with dictionary columns as plain text.
 
-    `columns` are all by default; they come in the order of the file. `data` is the content of the file, where
-    it is in memory already. `what` and `remedy` are for the DataError if it cannot be read. The checksums of
-    pages are compared where the file has them.
+    `data` is the content of the file, where it is in memory already. `what` and `remedy` are for the
+    DataError if it cannot be read. The checksums of pages are compared where the file has them.
     """
     import pyarrow as pa  # noqa: PLC0415 - slow
     import pyarrow.parquet as pq  # noqa: PLC0415 - slow
@@ -58,9 +56,7 @@ def read_parquet(
     with reading(file, what, remedy=remedy):
         source = file if data is None else pa.BufferReader(data)
         with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
-            if lacking := set(columns or ()) - set(parquet.schema_arrow.names):
-                raise DataError(f"it lacks the column {min(lacking)}", file=file)
-            table = parquet.read(columns)
+            table = parquet.read()
         table.validate(full=True)
         types = [field.type for field in table.schema]
         plain = [each.value_type if pa.types.is_dictionary(each) else each for each in types]

@@ -103,9 +103,7 @@ def split_candidates(text: str) -> list[str]:
     return list(filter(None, (re.sub(r"\\([|\\])", r"\1", word).strip() for word in written)))
 
 
-def read_question(
-    state: TypedQuestion, number: int = 0, *, sources: Mapping[str, Item] | None = None
-) -> Question:
+def read_question(state: TypedQuestion, *, sources: Mapping[str, Item] | None = None) -> Question:
     """Parse a typed question; errors of a passage are in ``problems``.
 
     A text that is a key of `sources` has the sentences and tokens of that item.
@@ -127,7 +125,7 @@ def read_question(
         for version in VERSIONS
     }
     items = Items.from_records({item.item_id: item for item in versions.values()}.values())
-    return Question(number, state, datetime.now().astimezone(), passages, problems, versions, items)
+    return Question(0, state, datetime.now().astimezone(), passages, problems, versions, items)
 
 
 def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | None = None) -> Item:
