@@ -457,7 +457,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from workbench.evaluation.comparison import Comparison
+    from workbench.evaluation.align import align
     from workbench.evaluation.model_predictions import items_of, run_of
     from workbench.storage.files import write_atomic
 
@@ -479,7 +479,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         from workbench.analysis.annotations import annotate
 
         annotations = annotate(items)
-    comparison = Comparison.of(items, runs, annotations=annotations)
+    comparison = align(items, runs, annotations=annotations)
     say(comparison)
     if arguments.html is not None:
         from workbench.widgets.compare.compare import Compare

@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 import workbench as wb
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.replicates import replicates
@@ -32,13 +32,13 @@ def several(m=3, n=40, **options):
 
 
 def compared(frames, resamples=50, **options):
-    return Comparison.of(items_of(frames[0]), frames, resamples=resamples, **options)
+    return align(items_of(frames[0]), frames, resamples=resamples, **options)
 
 
 def test_models_are_lined_up_by_item_whatever_the_order():
     frames = several()
     items = items_of(frames[0])[::-1]
-    result = Comparison.of(items, [f.sample(frac=1, random_state=k) for k, f in enumerate(frames)])
+    result = align(items, [f.sample(frac=1, random_state=k) for k, f in enumerate(frames)])
     assert (result.m, result.n, result.warnings) == (3, 40, [])
     assert result.items.frame["item_id"].tolist() == items.frame["item_id"].tolist()
     for k, frame in enumerate(frames):
@@ -55,7 +55,7 @@ def test_the_table_is_that_of_evaluate(books):
     frames[1] = scores(frames[1])
     frames[3].loc[::3, ["log_prob", "known"]] = np.nan, False
     table, wanted = compared(frames).table(), evaluate(frames, resamples=50)
-    other = Comparison.of(items_of(frames[0])[::-1], frames, resamples=50)  # the order draws nothing else
+    other = align(items_of(frames[0])[::-1], frames, resamples=50)  # the order draws nothing else
     pd.testing.assert_frame_equal(other.table(), table)
     pd.testing.assert_frame_equal(other.pairs(), compared(frames).pairs())
     assert {"accuracy_low", "perplexity_high", "median_rank_low", "n_perplexity"} <= set(table.columns)
@@ -73,8 +73,8 @@ def test_a_stored_run_gives_what_its_frame_gives():
     )
     items = items_of(frames[0])
     stored = [results.keep(items, frame, name=f"run-{k}") for k, frame in enumerate(frames)]
-    one, other = Comparison.of(items, stored, resamples=50), compared(frames)
-    assert Comparison.of(items, "run-1").table()["run"].tolist() == ["run-1"]
+    one, other = align(items, stored, resamples=50), compared(frames)
+    assert align(items, "run-1").table()["run"].tolist() == ["run-1"]
     pd.testing.assert_frame_equal(one.pairs(), other.pairs())
     pd.testing.assert_frame_equal(one.table().drop(columns="run"), other.table().drop(columns="run"))
     assert one.top(7) == other.top(7)
@@ -96,9 +96,9 @@ def test_items_are_those_that_all_predicted_and_know(predicted, asked):
     left = set.intersection(asked, *filter(None, predicted))
     if not left or not any(predicted):
         with pytest.raises(DataError):
-            Comparison.of(items, frames)
+            align(items, frames)
         return
-    result = Comparison.of(items, frames, resamples=10)
+    result = align(items, frames, resamples=10)
     assert result.items.frame["item_id"].tolist() == [f"lambada/dev/{i:06d}" for i in sorted(left)]
     for a, b in product(range(result.m), repeat=2):
         right = zip(result.correct[a], result.correct[b], strict=True)
@@ -116,7 +116,7 @@ def test_what_was_left_out_is_told():
         (items, few[1], "40 (“items given”); 30 (“model 1”); 30 are common"),
         (cased, few[0], "Variant: plain (“model 0”); capitalised (“items given”)."),
     ):
-        (warning,) = Comparison.of(part, runs).warnings
+        (warning,) = align(part, runs).warnings
         assert message in warning
 
 
@@ -133,7 +133,7 @@ def test_what_was_left_out_is_told():
     ],
 )
 def test_nothing_in_common_is_an_error(frames):
-    refused(Comparison.of, items_of(made(40)), frames)
+    refused(align, items_of(made(40)), frames)
     refused(compared, [made()], level=2)
     refused(compared([made()]).bins, "nothing")
 
@@ -299,7 +299,7 @@ def test_a_column_without_annotations_tells_whether_the_answer_is_in_the_passage
     texts = ["A dog ran . I saw the {Dog} .", "The dogs ran . I saw the {dog} .", "The hot-dog . The {dog} ."]
     rows = [cloze(text, item_id=f"lambada/dev/{n:06d}") for n, text in enumerate(texts)]
     frame = made(3, answer=["Dog", "dog", "dog"], right=0)
-    bins = Comparison.of(Items.from_records(rows), frame).bins("answer_in_passage")
+    bins = align(Items.from_records(rows), frame).bins("answer_in_passage")
     assert [one.mask.tolist() for one in bins] == [[True, False, True], [False, True, False]]
     assert not occurs("", "text")
 
@@ -309,7 +309,7 @@ def test_novels_are_known_from_the_items_or_the_predictions():
     assert set(compared(frames).table()["resampled_by"]) == {"item"}
     assert set(compared([made(40, books=4, model="b"), frames[0]]).table()["n_novels"]) == {4}
     items = items_of(frames[0], book_id=[f"b{k % 8}" for k in range(40)])
-    assert set(Comparison.of(items, frames, resamples=50).table()["n_novels"]) == {8}
+    assert set(align(items, frames, resamples=50).table()["n_novels"]) == {8}
 
 
 def test_pairs_are_those_of_statsmodels_and_of_a_slow_loop():
@@ -347,7 +347,7 @@ def test_a_pair_has_one_interval_and_p_in_every_view(kind):
     for k in range(3):
         wanted = significance(frames[k], frames[3], **options)
         log_prob = (wanted.log_prob_difference, *(wanted.log_prob_interval or (np.nan, np.nan)))
-        result = Comparison.of(items_of(frames[3]), [frames[k], frames[3]], **options)
+        result = align(items_of(frames[3]), [frames[k], frames[3]], **options)
         row = result.pairs().iloc[0]
         names = ["log_prob_difference", "log_prob_difference_low", "log_prob_difference_high"]
         if k != 1:
@@ -436,7 +436,7 @@ def test_items_that_were_put_together_are_compared_as_any(tmp_path, monkeypatch)
     assert pa.array(frame["item_id"], pa.string()).num_chunks > 1  # Arrow sees a chunk a set
     stored = wb.predict(items, RandomWord("passage"))
     again = stored.predictions.assign(model="again")
-    expected = Comparison.of(items, [stored, again]).table()
+    expected = align(items, [stored, again]).table()
     for together in (Items(frame), Items.concat([items[:40], items[40:]])):
-        pd.testing.assert_frame_equal(Comparison.of(together, [stored, again]).table(), expected)
+        pd.testing.assert_frame_equal(align(together, [stored, again]).table(), expected)
         assert len(wb.compare(together, [stored, again], None).selection) == len(items)

@@ -10,7 +10,7 @@ from made_predictions import made
 from refused import refused
 
 from workbench import datasets
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
@@ -357,6 +357,6 @@ def test_one_rule_says_what_the_answer_is_in_all_ways_in(tmp_path):
     assert "|match:word|" in measured.frame["signature"].item()
     note = "Right answers that differ from the item's in white space, or marks around the word: 8 of 24."
     assert f"m: {note}" in measured.attrs["warnings"]
-    assert f"m: {note}" in Comparison.of(items, [given, given.assign(model="n")]).warnings
+    assert f"m: {note}" in align(items, [given, given.assign(model="n")]).warnings
     assert answered.attrs["note"] == note
     assert note in read(tmp_path / "a.csv").report["problem"].tolist()

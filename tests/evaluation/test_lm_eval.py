@@ -9,7 +9,7 @@ from evaluation_logs import NAME, RESULTS, log, record, response_to, results
 from refused import refused
 
 from workbench import datasets
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.evaluation.interchange import lm_eval as samples
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.interchange.sample_logs import import_logs
@@ -67,19 +67,19 @@ def test_no_column_has_perplexities_with_and_without_the_end_of_the_word(written
     for table in (evaluate([ours, alone]), leaderboard([ours], published=False)):
         assert "sub-tokens" not in table.to_markdown()
 
-    both, apart = Comparison.of(ITEMS, [theirs, ours]), Comparison.of(ITEMS, [theirs, alone])
+    both, apart = align(ITEMS, [theirs, ours]), align(ITEMS, [theirs, alone])
     whole = [np.nan, base * np.exp(0.5)]  # as it is without a log beside
     for comparison, alone_has in ((both, base), (apart, np.nan)):
         points = comparison.points()
         assert points["perplexity"].tolist() == pytest.approx(whole, nan_ok=True)
         assert points["perplexity_uncorrected"].tolist() == pytest.approx([base, alone_has], nan_ok=True)
         assert "sub-tokens" in str(comparison).split("\n")[2]  # the headings
-    three = Comparison.of(ITEMS, [theirs, ours, ours.assign(model="third", log_prob=ours["log_prob"] - 1)])
+    three = align(ITEMS, [theirs, ours, ours.assign(model="third", log_prob=ours["log_prob"] - 1)])
     pair = three.pairs().query("a == 1 and b == 2").iloc[0]  # of their sub-tokens, which are equal
     assert pair[["log_prob_difference", "log_prob_difference_low"]].tolist() == [0, 0]
     for each in (both, apart):
         assert any("without the end of the word: “org/tiny”. Differences" in text for text in each.warnings)
-    assert "sub-tokens" not in str(Comparison.of(ITEMS, [ours, alone])).split("\n")[2]
+    assert "sub-tokens" not in str(align(ITEMS, [ours, alone])).split("\n")[2]
     assert significance(theirs, ours).log_prob_difference == 0
     assert significance(theirs, alone).log_prob_difference is None
 
@@ -128,8 +128,8 @@ def test_logs_before_and_after_the_change_of_the_beginning_are_not_compared_in_s
     for version in ("0.4.9.1", "0.4.13"):
         (written.parent / RESULTS).write_text(results(lm_eval_version=version), encoding="utf-8")
         frames.append(import_results(written, ITEMS, keep=False).predictions.assign(run=version))
-    assert Comparison.of(ITEMS, [frames[0], frames[0].assign(run="again")]).warnings == []
-    result = Comparison.of(ITEMS, frames)
+    assert align(ITEMS, [frames[0], frames[0].assign(run="again")]).warnings == []
+    result = align(ITEMS, frames)
     assert result.labels == ["org/tiny #1", "org/tiny #2"]
     assert result.table()["bos"].tolist() == ["omitted", "tokenizer"]
     (warning,) = result.warnings

@@ -11,8 +11,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 from workbench import datasets
 from workbench.charts.models import answers_among
+from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import MEASURES, evaluate, measure
 from workbench.evaluation.paper import table as paper_table
@@ -70,7 +70,7 @@ def test_tables_comparisons_tunings_and_charts_have_the_median_of_one_rank():
     assert slow != frame["rank"].median()
     assert one(frame, resamples=10)["median_rank"] == slow
     items = items_of(frame)
-    assert Comparison.of(items, [frame], resamples=10).points()["median_rank"][0] == slow
+    assert align(items, [frame], resamples=10).points()["median_rank"][0] == slow
     assert measured(frame)[-1] == slow
     shares = answers_among(frame)
     assert (shares["share"] >= 0.5).tolist() == (shares["k"] >= slow).tolist()
@@ -137,7 +137,7 @@ def test_bits_are_the_mean_surprisal_and_the_binary_logarithm_of_the_perplexity(
     for end in ("", "_low", "_high"):
         assert row[f"bits{end}"] == pytest.approx(np.log2(row[f"perplexity{end}"]))
     assert row["bits_low"] < row["bits"] < row["bits_high"]
-    compared = Comparison.of(items_of(frame), [frame]).table().iloc[0]
+    compared = align(items_of(frame), [frame]).table().iloc[0]
     assert compared[["bits", "bits_low", "bits_high"]].tolist() == [
         row[f"bits{e}"] for e in ("", "_low", "_high")
     ]
@@ -158,7 +158,7 @@ def test_a_measure_may_compute_the_values_of_its_items(monkeypatch):
     frame = made(200)
     errors = (1 - np.exp(frame["log_prob"].to_numpy(dtype=float))) ** 2
     row = measure(frame, BootstrapSettings())
-    compared = Comparison.of(items_of(frame), [frame]).table().iloc[0]
+    compared = align(items_of(frame), [frame]).table().iloc[0]
     assert row["brier"] == pytest.approx(errors.mean())
     assert row["brier_low"] < row["brier"] < row["brier_high"]
     assert compared[list(Brier().columns)].tolist() == [row[name] for name in Brier().columns]
@@ -167,7 +167,7 @@ def test_a_measure_may_compute_the_values_of_its_items(monkeypatch):
 
 def test_every_measure_is_in_results_and_comparisons():
     frame = made(60)
-    table, compared = evaluate(frame, resamples=20), Comparison.of(items_of(frame), [frame]).table()
+    table, compared = evaluate(frame, resamples=20), align(items_of(frame), [frame]).table()
     for each in measures.MEASURES:
         assert set(each.columns) <= set(table.columns)
         assert set(each.columns) <= set(compared.columns) or not each.in_tables
@@ -269,7 +269,7 @@ def test_a_random_baseline_shows_what_it_is_expected_to_get_right():
     assert (by_length["chance"] != "").tolist() == (by_length["model"] == "Random word from passage").tolist()
     ranked = leaderboard(frames, published=False, **QUICK).set_index("run")["chance"]
     assert (ranked["a"], ranked["b"]) == (told, "")
-    assert Comparison.of(items, frames, **QUICK).points()["spread"].tolist() == [told, ""]
+    assert align(items, frames, **QUICK).points()["spread"].tolist() == [told, ""]
     cells = paper_table("lambada", frames, dataset="sample", **QUICK).to_markdown().split("\n")
     assert [line for line in cells if "| expected |" in line] == [
         f"|  | expected | {100 * drawn['p_correct'].mean():.1f} | - | - |"

@@ -8,7 +8,7 @@ from made_predictions import made
 from refused import refused
 
 import workbench as wb
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.evaluation.paired import joint_candidates, other_candidates
 from workbench.items.items import Items
 from workbench.models import RandomWord
@@ -37,7 +37,7 @@ def test_the_same_items_with_other_candidates_are_not_the_same_task():
         test = wb.significance(a, b)
         assert np.isnan([test.p_value, test.mde]).all()
         assert TOLD in test.notes[0]
-        pairs = Comparison.of(ten, [a, b], resamples=20)
+        pairs = align(ten, [a, b], resamples=20)
         assert pairs.pairs()[["p", "p_holm", "mde"]].isna().all(axis=None)
         assert TOLD in pairs.warnings[0]
         board = wb.leaderboard([a, b], resamples=20)

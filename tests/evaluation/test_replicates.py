@@ -15,7 +15,7 @@ from refused import refused
 
 import workbench as wb
 from workbench.analysis.proportions import wilson
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.models.baselines.chance import RandomWord
 
 RIGHT = np.array([[1, 1, 0, 0, 1, 0], [1, 0, 0, 1, 1, 0], [1, 1, 0, 0, 1, 1]], dtype=bool)  # seeds, items
@@ -179,7 +179,7 @@ def compared():
 
 def test_a_comparison_shows_replicates_as_one_row():
     items, several, runs, other = compared()
-    comparison = Comparison.of(items, [several, other])
+    comparison = align(items, [several, other])
     table, pairs = comparison.table(), comparison.pairs().iloc[0]
     assert comparison.labels == ["made", "other"]
     measured = wb.evaluate([several, other])
@@ -212,8 +212,8 @@ def test_a_comparison_shows_replicates_as_one_row():
 
 def test_singles_are_compared_as_before_beside_replicates():
     items, several, runs, other = compared()
-    alone = Comparison.of(items, [runs[0], other]).pairs().iloc[0]
-    beside = Comparison.of(items, [runs[0], other, several]).pairs()
+    alone = align(items, [runs[0], other]).pairs().iloc[0]
+    beside = align(items, [runs[0], other, several]).pairs()
     pair = beside[(beside["a"] == 0) & (beside["b"] == 1)].iloc[0]
     columns = ["difference", "difference_low", "difference_high", "p", "test", "n_only_a", "n_only_b"]
     assert pair[columns].tolist() == alone[columns].tolist()

@@ -14,6 +14,7 @@ from refused import refused
 
 import workbench as wb
 from workbench.evaluation import bootstrap, paired
+from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import measure, measure_all
@@ -65,7 +66,7 @@ def cells(calls):
     [
         lambda _, runs: wb.evaluate(runs, by="word_class"),
         lambda _, runs: wb.leaderboard(runs, published=False),
-        lambda items, runs: Comparison.of(items, runs).table(),
+        lambda items, runs: align(items, runs).table(),
     ],
     ids=["evaluate", "leaderboard", "compare"],
 )
@@ -88,7 +89,7 @@ def test_an_item_reads_one_row_group_of_the_best_words(reads, monkeypatch):
     monkeypatch.setattr(store, "_ROW_GROUP", 8)
     frames = predicted(ITEMS, attentive=(1,))
     runs = [store.keep(ITEMS, frame, name=f"run-{k}") for k, frame in enumerate(frames)]
-    comparison = Comparison.of(ITEMS, runs)
+    comparison = align(ITEMS, runs)
     for place in (0, 7, 8, 39):
         reads.clear()
         top = comparison.top(place)
@@ -115,7 +116,7 @@ def test_a_list_of_runs_reads_no_table_and_a_ranking_that_was_measured_decodes_n
 
 def test_a_filter_makes_the_columns_that_it_names(monkeypatch):
     items, runs = kept(30, 3)
-    comparison = Comparison.of(items, runs)
+    comparison = align(items, runs)
     whole, asked = comparison.frame, []
     assert comparison.frame_columns == whole.columns.tolist()
     frame_of = Comparison.frame_of
@@ -154,9 +155,9 @@ def test_models_with_the_same_items_are_drawn_at_once_and_measure_the_same(monke
 def test_pairs_in_blocks_are_the_pairs_at_once(monkeypatch, books):
     frames = [made(40, seed=k, books=books).assign(model=f"model {k}") for k in range(5)]
     items = items_of(frames[0])
-    at_once = Comparison.of(items, frames, resamples=100).pairs()
+    at_once = align(items, frames, resamples=100).pairs()
     monkeypatch.setattr(paired, "_AT_ONCE", 80)  # outcomes: two pairs
-    assert_frame_equal(Comparison.of(items, frames, resamples=100).pairs(), at_once)
+    assert_frame_equal(align(items, frames, resamples=100).pairs(), at_once)
 
 
 def test_a_page_is_answered_while_many_models_are_resampled(monkeypatch):

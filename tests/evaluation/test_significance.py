@@ -12,8 +12,8 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from workbench.analysis.proportions import mcnemar, paired_interval
+from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings, Units
-from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.paired import Seeds, accuracy_tests, mcnemar_power, minimum_detectable_effect
 from workbench.evaluation.replicates import replicates
 from workbench.evaluation.significance import significance
@@ -164,7 +164,7 @@ def test_log_probabilities_that_are_equal_but_for_rounding_do_not_differ(novels)
     for b in (other, other.assign(log_prob=a["log_prob"].astype(np.float32).astype(float))):
         found = significance(a, b)
         assert (found.log_prob_difference, found.log_prob_interval, found.log_prob_p_value) == (0, (0, 0), 1)
-        row = Comparison.of(items_of(a), [a, b]).pairs().iloc[0]
+        row = align(items_of(a), [a, b]).pairs().iloc[0]
         names = ("log_prob_difference", "log_prob_difference_low", "log_prob_difference_high")
         assert [row[name] for name in names] == [0, 0, 0]
     other.loc[0, "log_prob"] += 1.0  # one item does differ

@@ -12,7 +12,7 @@ import workbench as wb
 from workbench.analysis.annotations import cached_annotations
 from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.items import language
 from workbench.predictions.schema import from_answers
 
@@ -141,13 +141,11 @@ def test_measures_of_languages_stand_apart(items, runs):
 
 
 def test_what_is_over_several_languages_says_so(items, runs):
-    (warning,) = Comparison.of(items, runs).warnings
+    (warning,) = align(items, runs).warnings
     assert "Language: German and English." in warning
     assert warning in wb.significance(*runs).notes
     assert (
-        Comparison.of(items[:2], runs)
-        .warnings[0]
-        .endswith("2 (“items given”); 3 (“A”, “B”); 2 are common to all.")
+        align(items[:2], runs).warnings[0].endswith("2 (“items given”); 3 (“A”, “B”); 2 are common to all.")
     )
     board = wb.leaderboard(runs, by=["dataset", "split"], published=False)
     assert board["place"].isna().all()

@@ -10,7 +10,7 @@ from refused import refused
 from saved_models import ITEMS
 
 import workbench as wb
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.items.items import Items
 from workbench.models import Reversed, registry
@@ -182,7 +182,7 @@ BROKEN = FRAME.assign(log_prob=[-1, -2, np.nan, -4, -5])
     [
         schema.check_predictions,
         lambda frame: wb.evaluate(frame, resamples=10),
-        lambda frame: Comparison.of(items_of(FRAME), [FRAME, frame.assign(model="other")], resamples=10),
+        lambda frame: align(items_of(FRAME), [FRAME, frame.assign(model="other")], resamples=10),
         lambda frame: store.keep(items_of(FRAME), frame),
     ],
 )

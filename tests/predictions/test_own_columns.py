@@ -6,7 +6,7 @@ from refused import refused
 
 import workbench as wb
 from workbench.charts.predictions import accuracy_by_column
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.models import RandomWord
 from workbench.predictions.store import TABLE
 
@@ -56,7 +56,7 @@ def test_results_are_grouped_by_a_column_of_ones_own(items, form):
     assert groups(accuracy_by_column(runs[0], by="genre", **passed), "group") == {*GROUPS, ("not known", 1)}
     assert wb.charts.accuracy(runs, by="year", bins=[1900], **passed).to_dict()
     if "items" not in passed:
-        slices = Comparison.of(items, runs, resamples=20, **passed).slices("genre")
+        slices = align(items, runs, resamples=20, **passed).slices("genre")
         assert groups(slices, "bin") == {*GROUPS, ("not known", 1)}
         compared = wb.compare(items, runs, column="genre", resamples=20, **(passed or {"annotations": None}))
         assert compared.column == "genre"
@@ -73,7 +73,7 @@ def test_a_stored_run_knows_the_columns_of_its_items(items, name):
     assert groups(wb.evaluate(passed, by="genre")) == GROUPS
     assert groups(wb.leaderboard(passed, by="genre")) == {*GROUPS, ("", 1)}
     plain = wb.items_from_frame(table())
-    assert groups(Comparison.of(plain, passed, resamples=20).slices("genre"), "bin") >= GROUPS
+    assert groups(align(plain, passed, resamples=20).slices("genre"), "bin") >= GROUPS
     expected = items.extra.set_axis(pd.Index(items.frame["item_id"], name="item_id"))
     pd.testing.assert_frame_equal(run.item_columns.fillna("-"), expected.fillna("-"), check_dtype=False)
 
@@ -142,7 +142,7 @@ def test_annotations_without_ids_say_what_to_pass(items):
     for call in (
         lambda: wb.evaluate(run, by="genre", annotations=items.extra),
         lambda: accuracy_by_column(run, items.extra, by="genre"),
-        lambda: Comparison.of(items, run, annotations=items.extra),
+        lambda: align(items, run, annotations=items.extra),
         lambda: wb.browse(items, items.extra),
         lambda: items.query("genre = play", items.extra),
     ):

@@ -18,7 +18,7 @@ from refused import refused
 import workbench as wb
 from workbench.analysis import annotations as annotating
 from workbench.charts import theme
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.align import align
 from workbench.items.tokens import tokens
 from workbench.models import RandomWord
 from workbench.predictions.schema import from_answers
@@ -37,7 +37,7 @@ TABLE = annotated(ITEMS)
 LABELS = [f"model {k}" for k in range(4)]
 RIGHT = pd.DataFrame({label: f["correct"].astype(bool) for label, f in zip(LABELS, FRAMES, strict=True)})
 LOG_PROB = pd.DataFrame({label: f["log_prob"] for label, f in zip(LABELS, FRAMES, strict=True)})
-LISTING = ComparedItems(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
+LISTING = ComparedItems(align(ITEMS, FRAMES, annotations=TABLE, resamples=50))
 BINS = {b.key: b for b in LISTING.comparison.bins("target_class")}
 IDS = ITEMS.frame["item_id"]
 
@@ -377,7 +377,7 @@ def test_what_is_selected_has_numbers_of_its_own(widget):
 def test_a_difference_on_items_is_that_of_the_paired_test():
     frames = [frame.assign(book_id=None) for frame in FRAMES[:2]]
     items = wb.Items(ITEMS.frame.assign(book_id=None))
-    made, mask = Comparison.of(items, frames, resamples=4000), np.arange(len(items)) % 3 > 0
+    made, mask = align(items, frames, resamples=4000), np.arange(len(items)) % 3 > 0
     found, test = made.pair(0, 1, mask), wb.significance(frames[0][mask], frames[1][mask])
     assert (found["difference"], found["p"]) == pytest.approx((test.difference, test.p_value))
     assert [found["difference_low"], found["difference_high"]] == pytest.approx(test.interval, abs=0.015)

@@ -2,128 +2,222 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.analysis.binning import Bin, Binning
 from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
-from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
+from workbench.evaluation import bootstrap
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
 from workbench.evaluation.model_predictions import (
     ModelPredictions,
     distinctions,
+    filled_column,
     is_uncorrected,
-    predictions_of,
+    labels,
+    protocol_of,
 )
-from workbench.evaluation.paired import AlignedPredictions, align, hint_without_common_items, mean_of_known
+from workbench.evaluation.paired import (
+    AccuracyTests,
+    Seeds,
+    accuracy_tests,
+    mean_of_known,
+    of_one_event,
+    other_candidates,
+    other_task,
+)
 from workbench.evaluation.slices import Slices
-from workbench.evaluation.table_notes import comparison_notes
 from workbench.items.items import Items
 from workbench.predictions.measures import MEASURES, Measure, item_quantities
-from workbench.predictions.schema import mid_ranks, text_array
+from workbench.predictions.schema import mid_ranks
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
-from workbench.storage.errors import DataError
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""
 
 _MOST = 6  # models whose slices a terminal is wide enough for
+_AT_ONCE = 4_000_000  # outcomes of items that are compared at once
+_ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
+_MOSTLY = 0.5  # of the items without a difference
 
 
-class Comparison(AlignedPredictions):
-    """Several models on the items that all of them predicted; made by :meth:`of`, shown by ``print``.
+class Comparison:
+    """Several models (m) on the items (n) that all of them predicted.
 
-    Attributes beside those of :class:`workbench.evaluation.paired.AlignedPredictions`
+    :func:`workbench.evaluation.align.align` makes it; printed, it is models, pairs, slices and warnings.
+
+    Attributes
     ----------
-    items : Items (n,)
-        The items that every model predicted and whose answer is known, in the order given.
-    warnings : list of str
-        What must not be compared, and why: whole sentences of :mod:`workbench.evaluation.table_notes`.
+    labels : list of str (m,)
+        Names of the models, unique, in the order given.
+    items : Items (n,) or None
+        The items that every model predicted and whose answer is known, in the order given; None where
+        predictions are compared without.
+    item_ids, answers : list of str (n,)
+        Those of the items; where there is no answer, of the first model that knows it.
     correct : array of bool (m, n)
         Whether the prediction is right; of replicates the majority's.
-    rank : array of float (m, n)
-        Ranks of the answers; NaN where there is none.
+    by_seed : list of array of bool (n, replicates)
+        Which replicates of each model are right; one column of a single run.
+    shares : array of float (m, n)
+        Share of the replicates that are right; 0 or 1 for a single run. Accuracies are their means.
     n_right : array of int (n,)
         How many models are right.
+    rank, log_prob : array of float (m, n)
+        Ranks of the answers, and their ln p; NaN where there is none, minus infinity for probability 0.
+    warnings : list of str
+        What must not be compared, and why: whole sentences of :mod:`workbench.evaluation.table_notes`.
     """
 
     def __init__(
         self,
-        items: Items,
+        item_ids: pa.Array,
         models: Sequence[ModelPredictions],
         rows: Ints,
-        annotations: Any,
         sampling: BootstrapSettings,
+        *,
+        answers: list[str],
+        book_ids: pa.Array,
+        items: Items | None = None,
+        annotations: Items | pd.DataFrame | None = None,
     ) -> None:
-        item_ids, answers, book_ids = (
-            text_array(items.frame[name]) for name in ("item_id", "answer", "book_id")
-        )
-        super().__init__(item_ids, models, rows, sampling, answers=answers, book_ids=book_ids)
-        self.items = items
-        self._slices = Slices(items, annotations, models, rows)
+        self.sampling, self.item_ids = sampling, item_ids.to_pylist()
+        self.n, self.m = len(item_ids), len(models)
+        self.models, self.rows = models, rows
+        self._annotations, self._book_ids = annotations, book_ids
+        self.items: Items = items  # type: ignore[assignment] # None is for pairs alone
+        self.labels, self.answers = labels(models), answers
         self.warnings: list[str] = []
         self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
-        self._several: Mask = self._n_seeds > 1
-        self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
+        self.by_seed = [model.correct_by_seed[r] for model, r in self._each()]
+        self.shares: Floats = np.stack([right.mean(axis=1) for right in self.by_seed])
         self.n_right: Ints = self.correct.sum(axis=0)
-        self._pairs = np.array(list(combinations(range(self.m), 2)), dtype=np.int64).reshape(-1, 2).T
+        self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
+        self._n_seeds: Ints = np.array([right.shape[1] for right in self.by_seed])
+        self._several: Mask = self._n_seeds > 1
+        self._log_probs: tuple[Floats, Floats] = (
+            np.stack([model.log_prob[r] for model, r in self._each()]),
+            np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
+        )
+        self.log_prob: Floats = of_one_event(*self._log_probs)
+        self._other_tasks: dict[tuple[int, int], bool] = {}
+        self._pairs: Ints = np.stack(np.triu_indices(self.m, 1))
+        # in the order of `evaluate`, so that a seed draws the same items
+        self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
 
-    @classmethod
-    def of(
-        cls,
-        items: Items,
-        runs: Any,
-        *,
-        annotations: Items | pd.DataFrame | None = None,
-        level: float = 0.95,
-        resamples: int = 2000,
-        seed: int = 0,
-    ) -> Comparison:
-        """Line up the predictions of several models.
+    @cached_property
+    def _slices(self) -> Slices:
+        return Slices(self.items, self._annotations, self.models, self.rows)
 
-        Parameters
-        ----------
-        items : Items
-        runs : Run, DataFrame, str or Replicates, or several of these
-            A frame needs ``item_id``, ``model`` and ``prediction`` alone. Replicates are one model.
-        annotations : DataFrame or Items, optional
-            From ``wb.annotate``, or any frame with ``item_id``: items can be sliced by its columns.
-        level, resamples, seed : float, int, int
-            Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
-            random choices of signs.
+    def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
+        return zip(self.models, self.rows, strict=True)
 
-        Raises
-        ------
-        DataError
-            If there are no predictions, the models have no item in common, or two have different
-            answers to one item.
+    @cached_property
+    def units(self) -> Units:
+        """Units of resampling: novels if every item names one, else items."""
+        book_ids = filled_column("book_id", self._book_ids, self.models, self.rows)
+        return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
+
+    @cached_property
+    def candidates(self) -> list[pa.Array]:
+        """What is known of the candidates that each model (m) had for the items (n,)."""
+        return [model.candidates(rows) for model, rows in self._each()]
+
+    def value_sets(self, k: int) -> dict[str, set[object]]:
+        """Return the different values of the columns that name the variant of a model's predictions."""
+        return self.models[k].value_sets(self.rows[k])
+
+    @cached_property
+    def protocols(self) -> list[str]:
+        """The variant of the text that each model (m) read, and by which protocol it was counted."""
+        rows = [
+            {name: ", ".join(sorted(map(str, values))) or None for name, values in self.value_sets(k).items()}
+            for k in range(self.m)
+        ]
+        return [f"{row['variant']}, {protocol_of(row)}" for row in rows]
+
+    def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
+        """Test pairs of models (2, k) on all items or the items of `mask` (n,), at least one.
+
+        p and the minimum detectable effect are NaN where two models read different variants of the text,
+        predict different units or choose from other candidates.
         """
-        sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
-        models = predictions_of(runs, items, pool=True)
-        if not models:
-            raise DataError("there are no predictions to compare", remedy="pass runs that have some")
-        rows = align(text_array(items.frame["item_id"]), models)
-        common: Mask = np.asarray((rows >= 0).all(axis=0))
-        if not common.any():
-            lost = [model for model, row in zip(models, rows, strict=True) if not (row >= 0).any()]
-            problem = "the models have no item in common whose answer is known"
-            first, second = models[0].table["item_id"], models[-1].table["item_id"]
-            if lost:
-                problem = f"{lost[0].model!r} predicted none of these items whose answer is known"
-                first, second = lost[0].table["item_id"], text_array(items.frame["item_id"])
-            raise DataError(problem, remedy=hint_without_common_items(first, second))
-        subset = items if common.all() else items.where(common)
-        comparison = cls(subset, models, rows[:, common], annotations, sampling)
-        variants = set(items.frame["variant"].unique())
-        comparison.warnings = comparison_notes(comparison.labels, models, rows, comparison.log_prob, variants)
-        return comparison
+        order = self._order if mask is None else self._order[mask[self._order]]
+        units, shares, size = self.units.subset(order), self.shares[:, order], max(1, _AT_ONCE // len(order))
+        means = [right[order].mean(axis=0) for right in self.by_seed]
+        variances = np.array([mean.var(ddof=1) / len(mean) if len(mean) > 1 else 0.0 for mean in means])
+        blocks = []
+        for start in range(0, max(1, pairs.shape[1]), size):
+            a, b = block = pairs[:, start : start + size]
+            seeds = Seeds(self._n_seeds[block].T, variances[block].T)
+            scales = np.lcm(*self._n_seeds[block])
+            steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
+            blocks.append(accuracy_tests(steps, units, self.sampling, seeds))
+        names = AccuracyTests._fields
+        joined: Any = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
+        tests = AccuracyTests(**joined | {"test": joined["test"].tolist()})
+        other_task = [self._is_other_task(a, b) for a, b in pairs.T.tolist()]
+        p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))
+        return tests._replace(p=p, mde=mde)
+
+    def _is_other_task(self, a: int, b: int) -> bool:
+        """Return whether two models do different tasks on the items; kept, as each selection asks again."""
+        if (a, b) not in self._other_tasks:
+            self._other_tasks[a, b] = other_task(self.value_sets(a), self.value_sets(b)) or other_candidates(
+                self.candidates[a], self.candidates[b]
+            )
+        return self._other_tasks[a, b]
+
+    def log_prob_difference(self, a: int, b: int) -> Floats:
+        """Return ln p of one model minus that of another (n,).
+
+        It is 0 where it is below the rounding of sums in single precision, and for two answers of
+        probability 0.
+        """
+        first, second = self.log_prob[a], self.log_prob[b]
+        size = np.maximum(np.minimum(np.abs(first), np.abs(second)), 1)
+        with np.errstate(invalid="ignore"):
+            apart = first - second
+            return np.where((np.abs(apart) <= _ROUNDING * size) | (first == second), 0.0, apart)
+
+    def log_prob_intervals(
+        self, pairs: Ints, replicates: Floats | None = None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return mean differences in ln p of pairs (2, k) on the items where both are known, and bounds.
+
+        The bounds are NaN where an answer has probability 0 by one model alone, and where both models have
+        several seeds, whose log-probabilities are not known one by one. Differences of `replicates`
+        (resamples, m) of the models' means serve pairs whose log-probabilities are of the same items.
+        """
+        (a, b), units = pairs, self.units.subset(self._order)
+        means, (usable, alike) = np.full(len(a), np.nan), np.zeros((2, len(a)), dtype=bool)
+        for index, pair in enumerate(pairs.T):
+            apart = self.log_prob_difference(*pair)
+            means[index] = mean_of_known(apart)
+            by_seed = bool((self._n_seeds[pair] > 1).all())
+            usable[index] = not (by_seed or np.isnan(apart).all() or np.isinf(apart).any())
+            alike[index] = (apart == 0).mean() > _MOSTLY
+        drawn = np.full((self.sampling.resamples, len(a)), np.nan)
+        if replicates is not None:
+            none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
+            others = (none[a] != none[b]) | infinite[a] | infinite[b]
+            shared: Mask = usable & ~alike & ~np.asarray(others.any(axis=1))
+            drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
+            usable = usable & ~shared
+        if usable.any():
+            rows = np.stack([self.log_prob_difference(*pair) for pair in pairs.T[usable]])[:, self._order]
+            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.sampling[1:])
+        bounds = bootstrap.intervals(drawn, self.sampling.level, units.number)
+        return means, *bounds
 
     @cached_property
     def distinctions(self) -> pd.DataFrame:

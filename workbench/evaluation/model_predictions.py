@@ -230,6 +230,8 @@ def filled_column(name: str, column: pa.Array, models: Sequence[ModelPredictions
 def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
     if isinstance(pooled := getattr(source, "pooled", None), ModelPredictions):
         return [pooled] if pool else list(source.replicated)
+    if isinstance(source, ModelPredictions):
+        return [source]
     if isinstance(source, str):
         source = find_run(source)
     if isinstance(source, Run):

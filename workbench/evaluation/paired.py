@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.analysis.proportions import mcnemar, paired_interval
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Units
 from workbench.evaluation.model_predictions import (
-    ModelPredictions,
-    filled_column,
     is_uncorrected,
-    labels,
-    protocol_of,
 )
-from workbench.items.ablation import RENAMED, split_variant
+from workbench.items.ablation import split_variant
 from workbench.render.numbers import fixed
 from workbench.storage.cache import digest
-from workbench.storage.errors import DataError
 
 MCNEMAR = "exact McNemar test"
 POWER = 0.8
@@ -34,10 +28,6 @@ POWER = 0.8
 
 FEWEST_NOVELS = 10
 """Novels below which no detectable difference can be promised."""
-
-_AT_ONCE = 4_000_000  # outcomes of items that are compared at once
-_ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
-_MOSTLY = 0.5  # of the items without a difference
 
 
 class Seeds(NamedTuple):
@@ -287,206 +277,6 @@ def of_one_event(corrected: Floats, uncorrected: Floats) -> Floats:
     if not np.isnan(uncorrected[~missing]).any():
         return np.where(missing, np.nan, uncorrected)
     return np.where(alone[:, None], np.nan, corrected)
-
-
-class AlignedPredictions:
-    """The predictions of several models (m) on items (n) that all of them predicted.
-
-    Attributes
-    ----------
-    labels : list of str (m,)
-        Names of the models, unique, in the order given.
-    item_ids : list of str (n,)
-    answers : list of str (n,)
-        Those given; where there are none, of the first model that knows it.
-    by_seed : list of array of bool (n, replicates)
-        Which replicates of each model are right; one column of a single run.
-    shares : array of float (m, n)
-        Share of the replicates that are right; 0 or 1 for a single run. Accuracies are their means.
-    log_prob : array of float (m, n)
-        ln p of the answers; NaN where there is none, minus infinity for probability 0.
-    sampling : BootstrapSettings
-        Confidence level, replicates and seed of the intervals.
-
-    Parameters
-    ----------
-    models : sequence of ModelPredictions (m,)
-    rows : array of int (m, n)
-        The row of each model for each item.
-    answers, book_ids : array of str (n,)
-        What is known of the items; nulls are filled from the predictions.
-
-    Raises
-    ------
-    DataError
-        If two have different answers to one item, unless one of the items is renamed.
-    """
-
-    def __init__(
-        self,
-        item_ids: pa.Array,
-        models: Sequence[ModelPredictions],
-        rows: Ints,
-        sampling: BootstrapSettings,
-        *,
-        answers: pa.Array,
-        book_ids: pa.Array,
-    ) -> None:
-        self.sampling, self.item_ids = sampling, item_ids.to_pylist()
-        self.n, self.m = len(item_ids), len(models)
-        self.models, self.rows, self._book_ids = models, rows, book_ids
-        self.labels = labels(models)
-        self.answers = self._known_answers(answers)
-        self.by_seed = [model.correct_by_seed[r] for model, r in self._each()]
-        self.shares: Floats = np.stack([right.mean(axis=1) for right in self.by_seed])
-        self._n_seeds: Ints = np.array([right.shape[1] for right in self.by_seed])
-        self._log_probs: tuple[Floats, Floats] = (
-            np.stack([model.log_prob[r] for model, r in self._each()]),
-            np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
-        )
-        self.log_prob: Floats = of_one_event(*self._log_probs)
-        self._other_tasks: dict[tuple[int, int], bool] = {}
-        # in the order of `evaluate`, so that a seed draws the same items
-        self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
-
-    def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
-        return zip(self.models, self.rows, strict=True)
-
-    def _known_answers(self, merged: pa.Array) -> list[str]:
-        for label, (model, rows) in zip(self.labels, self._each(), strict=True):
-            if any(split_variant(str(name))[1] == RENAMED for name in model.values("variant", rows)):
-                continue  # they are other names on purpose
-            answers = model.strings("answer", rows)
-            differ = pc.fill_null(pc.not_equal(answers, merged), fill_value=False)
-            for k in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():
-                answer, expected = answers[k].as_py(), merged[k].as_py()
-                if answer.casefold() != expected.casefold():
-                    raise DataError(
-                        f"{label!r} has the answer {answer!r} to the item {self.item_ids[k]!r}, expected"
-                        f" {expected!r}",
-                        remedy="compare predictions of these very items",
-                    )
-            merged = pc.coalesce(merged, answers)
-        return list(merged.to_pylist())
-
-    @cached_property
-    def units(self) -> Units:
-        """Units of resampling: novels if every item names one, else items."""
-        book_ids = filled_column("book_id", self._book_ids, self.models, self.rows)
-        return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
-
-    @cached_property
-    def candidates(self) -> list[pa.Array]:
-        """What is known of the candidates that each model (m) had for the items (n,)."""
-        return [model.candidates(rows) for model, rows in self._each()]
-
-    def value_sets(self, k: int) -> dict[str, set[object]]:
-        """Return the different values of the columns that name the variant of a model's predictions."""
-        return self.models[k].value_sets(self.rows[k])
-
-    @cached_property
-    def protocols(self) -> list[str]:
-        """The variant of the text that each model (m) read, and by which protocol it was counted."""
-        rows = [
-            {name: ", ".join(sorted(map(str, values))) or None for name, values in self.value_sets(k).items()}
-            for k in range(self.m)
-        ]
-        return [f"{row['variant']}, {protocol_of(row)}" for row in rows]
-
-    def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
-        """Test pairs of models (2, k) on all items or the items of `mask` (n,), at least one.
-
-        p and the minimum detectable effect are NaN where two models read different variants of the text,
-        predict different units or choose from other candidates.
-        """
-        order = self._order if mask is None else self._order[mask[self._order]]
-        units, shares, size = self.units.subset(order), self.shares[:, order], max(1, _AT_ONCE // len(order))
-        means = [right[order].mean(axis=0) for right in self.by_seed]
-        variances = np.array([mean.var(ddof=1) / len(mean) if len(mean) > 1 else 0.0 for mean in means])
-        blocks = []
-        for start in range(0, max(1, pairs.shape[1]), size):
-            a, b = block = pairs[:, start : start + size]
-            seeds = Seeds(self._n_seeds[block].T, variances[block].T)
-            scales = np.lcm(*self._n_seeds[block])
-            steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
-            blocks.append(accuracy_tests(steps, units, self.sampling, seeds))
-        names = AccuracyTests._fields
-        joined: Any = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
-        tests = AccuracyTests(**joined | {"test": joined["test"].tolist()})
-        other_task = [self._is_other_task(a, b) for a, b in pairs.T.tolist()]
-        p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))
-        return tests._replace(p=p, mde=mde)
-
-    def _is_other_task(self, a: int, b: int) -> bool:
-        """Return whether two models do different tasks on the items; kept, as each selection asks again."""
-        if (a, b) not in self._other_tasks:
-            self._other_tasks[a, b] = other_task(self.value_sets(a), self.value_sets(b)) or other_candidates(
-                self.candidates[a], self.candidates[b]
-            )
-        return self._other_tasks[a, b]
-
-    def log_prob_difference(self, a: int, b: int) -> Floats:
-        """Return ln p of one model minus that of another (n,).
-
-        It is 0 where it is below the rounding of sums in single precision, and for two answers of
-        probability 0.
-        """
-        first, second = self.log_prob[a], self.log_prob[b]
-        size = np.maximum(np.minimum(np.abs(first), np.abs(second)), 1)
-        with np.errstate(invalid="ignore"):
-            apart = first - second
-            return np.where((np.abs(apart) <= _ROUNDING * size) | (first == second), 0.0, apart)
-
-    def log_prob_intervals(
-        self, pairs: Ints, replicates: Floats | None = None
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return mean differences in ln p of pairs (2, k) on the items where both are known, and bounds.
-
-        The bounds are NaN where an answer has probability 0 by one model alone, and where both models have
-        several seeds, whose log-probabilities are not known one by one. Differences of `replicates`
-        (resamples, m) of the models' means serve pairs whose log-probabilities are of the same items.
-        """
-        (a, b), units = pairs, self.units.subset(self._order)
-        means, (usable, alike) = np.full(len(a), np.nan), np.zeros((2, len(a)), dtype=bool)
-        for index, pair in enumerate(pairs.T):
-            apart = self.log_prob_difference(*pair)
-            means[index] = mean_of_known(apart)
-            by_seed = bool((self._n_seeds[pair] > 1).all())
-            usable[index] = not (by_seed or np.isnan(apart).all() or np.isinf(apart).any())
-            alike[index] = (apart == 0).mean() > _MOSTLY
-        drawn = np.full((self.sampling.resamples, len(a)), np.nan)
-        if replicates is not None:
-            none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
-            others = (none[a] != none[b]) | infinite[a] | infinite[b]
-            shared: Mask = usable & ~alike & ~np.asarray(others.any(axis=1))
-            drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
-            usable = usable & ~shared
-        if usable.any():
-            rows = np.stack([self.log_prob_difference(*pair) for pair in pairs.T[usable]])[:, self._order]
-            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.sampling[1:])
-        bounds = bootstrap.intervals(drawn, self.sampling.level, units.number)
-        return means, *bounds
-
-
-def align(item_ids: pa.Array, models: Sequence[ModelPredictions]) -> Ints:
-    """Return the row of each model (m) for each item, (m, all items); -1 where no answer is known."""
-    rows = np.full((len(models), len(item_ids)), -1, dtype=np.int64)
-    for model, of_model in zip(models, rows, strict=True):
-        if (ids := model.table["item_id"].combine_chunks()).equals(item_ids):
-            item = np.arange(len(item_ids))
-        else:
-            item = pc.fill_null(pc.index_in(ids, value_set=item_ids), -1).to_numpy()
-        answered = np.flatnonzero((item >= 0) & pc.is_valid(model.table["correct"]).to_numpy())
-        of_model[item[answered]] = answered
-    return rows
-
-
-def hint_without_common_items(first: Any, second: Any) -> str:
-    """Return what to do where two columns of ids share no answered item; name an id of each if all differ."""
-    remedy = "compare predictions of the same data set and split"
-    if len(first) and len(second) and not pc.any(pc.is_in(first, value_set=second)).as_py():
-        remedy += f", with the same ids; the first are {first[0].as_py()!r} and {second[0].as_py()!r}"
-    return remedy
 
 
 def mean_of_known(values: Floats) -> float:

@@ -8,26 +8,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from workbench.evaluation import bootstrap
+from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings
+from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import (
     FEWEST_NOVELS,
     MCNEMAR,
     POWER,
     AccuracyTests,
-    AlignedPredictions,
-    align,
     describe_mde,
-    hint_without_common_items,
     mcnemar_power,
     other_event,
 )
 from workbench.evaluation.replicates import training_seeds
-from workbench.evaluation.table_notes import comparison_notes, trained_note
+from workbench.evaluation.table_notes import trained_note
 from workbench.items.items import Items, check_items
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -236,9 +233,9 @@ def significance(
     return compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
 
 
-def _describe_units(paired: AlignedPredictions) -> Iterator[str]:
+def _describe_units(compared: Comparison) -> Iterator[str]:
     """Yield notes on the units of the test."""
-    units, accuracy = paired.units, float(paired.shares.mean(axis=1).min())
+    units, accuracy = compared.units, float(compared.shares.mean(axis=1).min())
     if units.by == "item":
         yield (
             "The units of the test are items, as not every item names its novel; items of one novel are not"
@@ -253,10 +250,10 @@ def _describe_units(paired: AlignedPredictions) -> Iterator[str]:
         )
 
 
-def _describe_power(test: AccuracyTests, paired: AlignedPredictions) -> Iterator[str]:
+def _describe_power(test: AccuracyTests, compared: Comparison) -> Iterator[str]:
     """Yield notes on the smallest difference that the test finds, and on what it supposes."""
-    mde, discordant, units = float(test.mde[0]), int(test.only_a[0] + test.only_b[0]), paired.units
-    share = discordant / paired.n
+    mde, discordant, units = float(test.mde[0]), int(test.only_a[0] + test.only_b[0]), compared.units
+    share = discordant / compared.n
     if text := describe_mde(test.difference[0], mde):
         discordant_items = f"{percent(share)} of the items are discordant"
         yield f"Smallest detectable difference {text}, in points; {discordant_items}."
@@ -265,7 +262,7 @@ def _describe_power(test: AccuracyTests, paired: AlignedPredictions) -> Iterator
     else:
         yield f"No smallest detectable difference: too few items are discordant ({percent(share)})."
     if test.test[0] == MCNEMAR and not mde <= share:
-        [power] = mcnemar_power(share, discordant, paired.n, level=paired.sampling.level)
+        [power] = mcnemar_power(share, discordant, compared.n, level=compared.sampling.level)
         assumption = (
             "" if np.isnan(mde) else "; the smallest detectable difference supposes that more items are"
         )
@@ -275,15 +272,15 @@ def _describe_power(test: AccuracyTests, paired: AlignedPredictions) -> Iterator
         )
 
 
-def _describe_seeds(paired: AlignedPredictions) -> Iterator[str]:
+def _describe_seeds(compared: Comparison) -> Iterator[str]:
     """Yield notes on what p has in it of other trainings."""
-    number = [right.shape[1] for right in paired.by_seed]
+    number = [right.shape[1] for right in compared.by_seed]
     if min(number) > 1:
         if min(number) == 2:  # noqa: PLR2004 - the least that has a spread
             yield "Two seeds tell little of the spread between seeds: three or more are better."
         return
     yield from trained_note([
-        label for label, model, k in zip(paired.labels, paired.models, number, strict=True)
+        label for label, model, k in zip(compared.labels, compared.models, number, strict=True)
         if k > 1 or training_seeds(model.info)
     ])  # fmt: skip
 
@@ -302,31 +299,15 @@ def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool
 
 def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSettings) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
-    answered = (side.table["item_id"].filter(pc.is_valid(side.table["correct"])) for side in (a, b))
-    ids = pc.unique(
-        pa.chunked_array([chunk for side in answered for chunk in side.chunks], pa.string())
-    ).sort()
-    rows = align(ids, [a, b])
-    common = (rows >= 0).all(axis=0)
-    if not common.any():
-        raise DataError(
-            f"{a.model!r} and {b.model!r} have no item in common whose answer is known",
-            remedy=hint_without_common_items(a.table["item_id"], b.table["item_id"]),
-        )
-    none = pa.nulls(int(common.sum()), pa.string())
-    paired = AlignedPredictions(
-        ids.filter(pa.array(common)), [a, b], rows[:, common], sampling, answers=none, book_ids=none
-    )
-    units, pair = paired.units, np.array([[0], [1]])
-    test = paired.tests(pair)
-    notes = comparison_notes(paired.labels, [a, b], rows, paired.log_prob)
-    notes += [*_describe_units(paired), *_describe_seeds(paired)]
-    if units.by == "item" and "lambada" in a.values("dataset", paired.rows[0]):
+    compared, pair = align(None, [a, b], **sampling._asdict()), np.array([[0], [1]])
+    units, test = compared.units, compared.tests(pair)
+    notes = [*compared.warnings, *_describe_units(compared), *_describe_seeds(compared)]
+    if units.by == "item" and "lambada" in a.values("dataset", compared.rows[0]):
         notes.append(f"{bootstrap.LAMBADA}.")
-    (mean,), *bounds = paired.log_prob_intervals(pair)
-    log_probs = paired.log_prob_difference(0, 1)
+    (mean,), *bounds = compared.log_prob_intervals(pair)
+    log_probs = compared.log_prob_difference(0, 1)
     present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
-    by_seed = all(right.shape[1] > 1 for right in paired.by_seed)
+    by_seed = all(right.shape[1] > 1 for right in compared.by_seed)
     if by_seed and present.any():
         notes.append("Log-probabilities are means over seeds, and have no test.")
     elif present.any() and np.isfinite(log_probs[present]).all():
@@ -340,12 +321,12 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
     if np.isnan(test.p[0]):
         notes.append("There is no p: they do not do the same task.")
     else:
-        notes += _describe_power(test, paired)
-    if other_event(paired.value_sets(0), paired.value_sets(1)):
+        notes += _describe_power(test, compared)
+    if other_event(compared.value_sets(0), compared.value_sets(1)):
         p_log_prob, is_bound = None, False
-    accuracies = paired.shares.mean(axis=1)
+    accuracies = compared.shares.mean(axis=1)
     return Significance(
-        a=paired.labels[0], b=paired.labels[1], n=paired.n,
+        a=compared.labels[0], b=compared.labels[1], n=compared.n,
         accuracy_a=float(accuracies[0]), accuracy_b=float(accuracies[1]),
         difference=float(test.difference[0]), interval=(float(test.low[0]), float(test.high[0])),
         p_value=float(test.p[0]), test=test.test[0], mde=float(test.mde[0]),

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from workbench.evaluation.align import align
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items, check_items
@@ -156,7 +157,7 @@ class ProtocolRuns:
     def comparison(self) -> Comparison:
         """The predictions of the path, aligned by item; log-probabilities are of what is predicted."""
         runs = [_of_unit(self.runs[each], each.unit) for each in self.path]
-        return Comparison.of(self.items, runs, **self.drawing)
+        return align(self.items, runs, **self.drawing)
 
     @property
     def waterfall(self) -> Table:

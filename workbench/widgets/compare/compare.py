@@ -13,6 +13,7 @@ import pandas as pd
 import traitlets
 
 from workbench.analysis.mentions import mentions
+from workbench.evaluation.align import align
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.items.items import Items, check_items
@@ -517,7 +518,7 @@ def compare(
     table = None if isinstance(annotations, str | bool) else annotations
 
     def make(table: Items | pd.DataFrame | None) -> Comparison:
-        return Comparison.of(items, runs, annotations=table, level=level, resamples=resamples, seed=seed)
+        return align(items, runs, annotations=table, level=level, resamples=resamples, seed=seed)
 
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
