@@ -8,7 +8,6 @@ from workbench.people import reports, simulation
 from workbench.predictions import schema, store
 from workbench.probing import context_accuracy, influence, protocols, surprisal
 from workbench.render.labels import column_label, label, tooltip
-from workbench.widgets.compare import page
 from workbench.widgets.explore.explore import PANELS
 
 OWN_NAMES = {"a", "b", "n_a", "n_b", "median_a", "median_b"}  # named after the sets
@@ -21,7 +20,6 @@ SHOWN = {
     "statistics": statistics.COLUMNS,
     "contrast": (*(set(contrast._COLUMNS) - OWN_NAMES), *(f"p_{kind}" for kind in contrast.CORRECTIONS)),
     "runs": tuple(store._LISTED),
-    "slices": page._SLICES,
     "shelf": (
         *(*shelf._LABELS, *novel_checks._RESULT.names[:-1], "similar_to", "containment", "group"),
         *("duplicate_of", "split", "reason", *novel_checks.Pair._fields),
