@@ -244,7 +244,7 @@ def test_accuracy_shares_ties_and_counts_questions_without_the_answer():
 
 
 def test_predictions_have_where_it_looked_if_that_is_wanted(tmp_path):
-    model = WindowMemory.fit(QUESTIONS, width=4, epochs=1, attention=True, **QUIET)
+    model = WindowMemory.fit(QUESTIONS, width=4, epochs=1, attention=True, name="mine", **QUIET)
     model.save(tmp_path / "model")
     loaded = WindowMemory.load(tmp_path / "model", device="cpu", attention=True)
     frames = [one.predict(LONG) for one in (model, loaded)]
@@ -253,6 +253,7 @@ def test_predictions_have_where_it_looked_if_that_is_wanted(tmp_path):
         assert sum(weights) == pytest.approx(1)
         assert list(weights) == list(again)
     plain = WindowMemory.fit(QUESTIONS, width=4, epochs=1, **QUIET)  # found again
+    assert [one.name for one in (model, loaded, plain)] == ["mine", "mine", "Window memory"]
     assert plain.predict(LONG)["attention"].isna().all()
 
 

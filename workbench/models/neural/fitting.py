@@ -26,7 +26,7 @@ from workbench.training.history import Training
 from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
 
 WEIGHTS, RECORD = "weights.safetensors", "training.json"
-STOPPED = {"interrupted": ", interrupted", "not a number": ", stopped"}
+_STOPPED = {"interrupted": ", interrupted", "not a number": ", stopped"}
 """What is added to the name of a model whose training did not end."""
 
 _CHECKPOINTS, _CONFIG = "checkpoints", "fit.json"  # beside the files of the model
@@ -62,6 +62,17 @@ class TrainedNetwork:
     _network: Any = None
     _wanted_device: str | None = None
     _folder, _digest = Path(), ""  # of the weights, as long as they are not read
+
+    @classmethod
+    def _label(cls, sizes: Mapping[str, Any]) -> str:
+        """Return the name of a model of the given sizes."""
+        del sizes
+        return cls.title
+
+    @classmethod
+    def _named(cls, info: Mapping[str, Any]) -> str:
+        """Return the name of a model, which tells of a training that did not end."""
+        return cls._label(info.get("sizes", {})) + _STOPPED.get(info.get("stopped", ""), "")
 
     @classmethod
     def option_names(cls) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
 from workbench.models.neural.cache import CachedNeural
-from workbench.models.neural.fitting import STOPPED, TrainedNetwork
+from workbench.models.neural.fitting import TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.wrapper import MEASURES, measured
@@ -107,12 +107,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        """Return the name of a model of the given sizes."""
         return f"{cls.title} {sizes['width']}" if "width" in sizes else cls.title
-
-    @classmethod
-    def _named(cls, info: Mapping[str, Any]) -> str:
-        return cls._label(info.get("sizes", {})) + STOPPED.get(info.get("stopped", ""), "")
 
     @classmethod
     def fit(

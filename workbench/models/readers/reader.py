@@ -21,7 +21,7 @@ from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
 from workbench.models.item_words import Attention, ReadContext, distinct, passages, word_tokens
-from workbench.models.neural.fitting import STOPPED, TrainedNetwork
+from workbench.models.neural.fitting import TrainedNetwork
 from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
 from workbench.models.prediction_rows import check_scores
@@ -127,7 +127,7 @@ class Reader(TrainedNetwork, Predictor):
     ) -> None:
         self.words, self.info = list(words), dict(info)
         self.lower = bool(self.info.get("lower", True))
-        self.name = name or self._label(self.info["sizes"]) + STOPPED.get(self.info.get("stopped", ""), "")
+        self.name = name or self._named(self.info)
         self.systems = self._systems(self.info["sizes"])  # type: ignore[misc] # by its sizes
         self._network, self._wanted_device, self.attention = network, device, attention
 
@@ -136,12 +136,6 @@ class Reader(TrainedNetwork, Predictor):
         """Return the rows of the papers' tables that a model of the given sizes reproduces."""
         del sizes
         return cls.systems
-
-    @classmethod
-    def _label(cls, sizes: Mapping[str, Any]) -> str:
-        """Return the name of a model of the given sizes."""
-        del sizes
-        return cls.title
 
     @classmethod
     def _build(cls, n_ids: int, sizes: Mapping[str, Any]) -> ReaderModule:
@@ -352,7 +346,9 @@ class Reader(TrainedNetwork, Predictor):
     def _set(self, options: Mapping[str, Any]) -> None:
         for option in options:
             check_option("the option", option, ("name", "attention"))
-        self.name, self.attention = options.get("name") or self.name, options.get("attention", False)
+        if "name" in options:
+            self.name = options["name"] or self._named(self.info)
+        self.attention = options.get("attention", False)
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
