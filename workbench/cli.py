@@ -406,7 +406,7 @@ def _setting_names(family: Any) -> set[str]:
     functions = [family, family.fit] if hasattr(family, "fit") and family.fitted_on != "a model" else [family]
     parameters = [each for function in functions for each in inspect.signature(function).parameters.values()]
     names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"texts"}
-    return names | {*(family.option_names() if hasattr(family, "option_names") else ())}
+    return names | set(family.option_names())
 
 
 def _build(family: Any, settings: dict[str, Any]) -> Any:

@@ -213,6 +213,9 @@ def test_models_lists_models_and_settings(capsys):
     assert [line.split()[0] for line in output.splitlines()] == registry.model_names()
     assert cli.main(["models", "lstm"]) == 0
     assert {"width", "rows", "epochs"} <= set(re.findall(r"\w+", capsys.readouterr().out))
+    for name, setting in (("causal-lm", "dtype"), ("server", "retries"), ("ngram", "temporary")):
+        assert cli.main(["models", name]) == 0
+        assert setting in re.findall(r"\w+", capsys.readouterr().out.rpartition("Settings:")[2])
 
 
 def test_options_are_read_as_json_or_python_writes_them():

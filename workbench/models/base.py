@@ -123,6 +123,11 @@ class Predictor(ABC):
         These are the arguments that would build it again, and digests of what it was trained on.
         """
 
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Return the names of what the constructor or `fit` takes as ``**options``."""
+        return []
+
     @property
     def _option_values(self) -> dict[str, Any]:
         """The values of `options`."""

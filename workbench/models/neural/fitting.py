@@ -76,7 +76,7 @@ class TrainedNetwork:
 
     @classmethod
     def option_names(cls) -> list[str]:
-        """Return the names of the options of `fit`: of training, network, batches and the class."""
+        """Return the names of what `fit` takes as ``**options``: of training, network, batches, class."""
         options = (cls._defaults, cls.fit_defaults, cls.sizes, cls._model_defaults)
         return sorted({*_SETTINGS, *cls._lengths}.union(*options))
 

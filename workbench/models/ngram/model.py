@@ -190,6 +190,11 @@ class NGram(PositionScorer):
         make_room()
         return model
 
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Return the names of what `fit` takes as ``**options``."""
+        return ["after", "unknown", "name", "temporary"]
+
     @property
     def systems(self) -> dict[str, str]:  # type: ignore[override] # depends on the smoothing
         """The row of the papers' table that the model reproduces, by data set."""

@@ -233,7 +233,7 @@ class PretrainedModel(Predictor):
     ) -> None:
         check_option("text", text, get_args(Text))
         for option in loading:
-            check_option("the option of loading", option, LOADING)
+            check_option("the option of loading", option, self.option_names())
         self.text, self._variant = text, variant
         self._batch_tokens: int | None = loading.pop("batch_tokens", None)
         self._source: dict[str, Any]
@@ -250,6 +250,11 @@ class PretrainedModel(Predictor):
             self._checkpoint = _load_checkpoint(path_or_name, variant=variant, eager=eager, **loading)
         self.device = self._checkpoint.device
         self.dtype = str(self._checkpoint.model.dtype).removeprefix("torch.")
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Return the names of what the constructor takes as ``**loading``."""
+        return list(LOADING)
 
     @property
     def config(self) -> dict[str, Any]:

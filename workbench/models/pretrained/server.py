@@ -167,7 +167,7 @@ class ServerModel(PromptedModel):
         check_value("concurrency", concurrency, 1 <= concurrency < math.inf, "a number, 1 or more")
         check_value("tolerance", tolerance, 0 <= tolerance < math.inf, "nats, 0 or more")
         for option in connection:
-            check_option("the option of the connection", option, CONNECTION)
+            check_option("the option of the connection", option, self.option_names())
         self._client = CompletionClient(url, **connection)
         self.text, self.candidates, self.prompt = text, candidates, prompt
         self.greedy_only = bool(greedy_only)
@@ -178,6 +178,11 @@ class ServerModel(PromptedModel):
         self.score_type = "score" if self.greedy_only else "log_prob"
         self._hidden: int | None = None
         self._bos, self._digest = self._test()
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Return the names of what the constructor takes as ``**connection``."""
+        return list(CONNECTION)
 
     @property
     def config(self) -> dict[str, Any]:
