@@ -51,7 +51,6 @@ from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare
 from .widgets.compare.compare import compare_logs as compare_logs
 from .widgets.explore.explore import explore as explore
-from .widgets.groom.groom import groom as groom
 from .widgets.guess.guess import guess as guess
 from .widgets.publish.site import publish as publish
 

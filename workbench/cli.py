@@ -113,7 +113,6 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_publishing(commands)
     _add_training(commands)
-    _add_people(commands)
 
     running = commands.add_parser("reproduce", help="run the notebooks on the data at hand")
     running.add_argument("only", nargs="*", help="beginnings of names (all)")
@@ -200,50 +199,6 @@ def _add_training(commands: Any) -> None:
         each.add_argument("--variant", help="variant of the data set")
         each.add_argument("--path", type=Path, help="where the data set is")
         each.add_argument("--items", type=Path, help="or a Parquet file that Items.to_parquet wrote")
-
-
-def _add_people(commands: Any) -> None:
-    """Add the commands of campaigns, in which people guess words."""
-    people = commands.add_parser("people", help="campaigns: people who guess words")
-    actions = people.add_subparsers(required=True, metavar="ACTION")
-
-    creating = actions.add_parser("create", help="make the database of a campaign")
-    creating.add_argument("campaign", type=Path, metavar="CAMPAIGN.db", help="a new file")
-    creating.add_argument(
-        "--protocol", default="lambada", help="lambada, unfolding, cbt or completion (lambada)"
-    )
-    creating.add_argument("--seed", type=int, default=0, help="of the order of the items (0)")
-    creating.add_argument("-n", type=int, help="number of items, drawn by the seed (all)")
-    creating.add_argument("--dataset", help="data set of the items: lambada, cbt, ...")
-    creating.add_argument("--split", help="split of the data set (dev)")
-    creating.add_argument("--variant", help="variant of the data set")
-    creating.add_argument("--path", type=Path, help="where the data set is")
-    creating.add_argument("--items", type=Path, help="or a Parquet file that Items.to_parquet wrote")
-    creating.set_defaults(act=_create_campaign)
-
-    adding = actions.add_parser("add", help="add people, and print the link of each")
-    adding.add_argument("campaign", type=Path, metavar="CAMPAIGN.db")
-    adding.add_argument("--name", help='name of one person ("subject" and a number)')
-    adding.add_argument("-n", type=int, default=1, help="number of people (1)")
-    adding.add_argument(
-        "--url", default="http://127.0.0.1:8890", help="address that `workbench serve` prints (%(default)s)"
-    )
-    adding.set_defaults(act=_add_subjects)
-
-    reporting = actions.add_parser("status", help="counts by step, costs, agreement")
-    reporting.add_argument("campaign", type=Path, metavar="CAMPAIGN.db")
-    reporting.add_argument("--csv", type=Path, metavar="FOLDER", help="write all tables as CSV files, too")
-    reporting.set_defaults(act=_campaign_status)
-
-    serving = commands.add_parser("serve", help="let people answer the pages of a campaign in their browsers")
-    serving.add_argument("campaign", type=Path, metavar="CAMPAIGN.db", help="what `people create` made")
-    serving.add_argument("--port", type=int, default=8890, help="port to listen on (8890; 0: any)")
-    serving.add_argument(
-        "--ip", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)"
-    )
-    serving.add_argument("--certificate", type=Path, help="PEM file for https")
-    serving.add_argument("--key", type=Path, help="PEM file of its key, if it is another one")
-    serving.set_defaults(act=_serve)
 
 
 def _number(text: str) -> float:
@@ -502,64 +457,6 @@ def _publish(arguments: argparse.Namespace) -> None:
     views = standard_views(items, runs, annotated=arguments.annotate)
     limits = {"max_items": arguments.max_items, "max_megabytes": arguments.max_megabytes}
     say(f"written to {publish(arguments.folder, views, title=arguments.title, runs=runs, **limits)}")
-
-
-def _create_campaign(arguments: argparse.Namespace) -> None:
-    from workbench.people import Campaign
-
-    items = _required_items(arguments)
-    if arguments.n is not None:
-        items = items.sample(arguments.n, seed=arguments.seed)
-    say(Campaign.create(arguments.campaign, items, arguments.protocol, seed=arguments.seed))
-
-
-def _add_subjects(arguments: argparse.Namespace) -> None:
-    from workbench.people import Campaign
-
-    campaign = Campaign.open(arguments.campaign)
-    for _ in range(arguments.n):
-        subject = campaign.add_subject(arguments.name)
-        say(f"{subject.name}\t{arguments.url.rstrip('/')}/start/{subject.token}")
-
-
-def _campaign_status(arguments: argparse.Namespace) -> None:
-    from workbench.people import Campaign
-
-    campaign = Campaign.open(arguments.campaign)
-    tables = {
-        name: getattr(campaign, name)() for name in ("funnel", "costs", "subjects", "states", "judgments")
-    }
-    say(campaign)
-    for name in ("funnel", "costs", "subjects"):
-        say(f"\n{name}\n{tables[name].to_string(index=False)}")
-    for condition, agreement in campaign.agreement().items():
-        say(f"\nagreement ({condition})\n{agreement}")
-    if arguments.csv is not None:
-        arguments.csv.mkdir(parents=True, exist_ok=True)
-        for name, table in tables.items():
-            table.to_csv(arguments.csv / f"{name}.csv", index=False)
-        say(f"\nwritten to {arguments.csv}")
-
-
-def _serve(arguments: argparse.Namespace) -> None:
-    from workbench.people import Campaign
-    from workbench.server.serving import Running, serve
-
-    campaign = Campaign.open(arguments.campaign)
-
-    def ready(running: Running) -> None:
-        say(f"{campaign}\n{running.url} (Ctrl+C stops the server)")
-        if not running.loopback:
-            plain = "" if running.secure else " Words and links travel unencrypted: use --certificate."
-            say(
-                f"workbench: warning: other machines can reach this server.{plain}",
-                file=sys.stderr,
-            )
-
-    options = {"certificate": arguments.certificate, "key": arguments.key}
-    serve(campaign, arguments.port, arguments.ip, **options, ready=ready)
-    campaign.close()
-    say("stopped")
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:

@@ -1,13 +1,10 @@
 """Everybody can use pages without a kernel: axe-core finds nothing, in light and dark, wide and narrow."""
 
-from dataclasses import replace
-
 import pytest
 from accessible import THEMES, violations
 from adversarial_text import CHARTS
 from axe_playwright_python.base import AXE_SCRIPT
 from static_pages import ITEMS, PAGES, RUNS, annotated
-from test_served_campaign import served  # noqa: F401 - a fixture
 
 import workbench as wb
 from workbench import charts
@@ -27,14 +24,8 @@ def chart(folder, *, dark):
 
 ALL = PAGES | {
     "compare": comparison,
-    "groom": lambda: wb.groom(questions(), subject="Ada", folder="grooming").to_html(),
-    "guess": lambda: wb.guess(ITEMS, path="game.db", condition="passage").to_html(),
+    "guess": lambda: wb.guess(ITEMS, folder="game", condition="passage").to_html(),
 }
-
-
-def questions():
-    options = {"alternates": ["north", "south", "east", "west", "up"]}
-    return wb.Items.from_records([replace(item, meta=options) for item in ITEMS[:2]])
 
 
 @pytest.fixture
@@ -82,19 +73,3 @@ def test_pages_of_charts_have_their_table_behind_a_key(dark, page, tmp_path):
     page.emulate_media(reduced_motion="reduce")
     page.locator(".vega-embed summary").click()
     assert page.evaluate("document.getAnimations().length") == 0
-
-
-def test_pages_of_a_campaign(served, page):  # noqa: F811 - the fixture
-    server = served("lambada")
-    token = server.campaign.add_subject().token
-    for address in ("", f"start/{token}"):
-        page.goto(f"{server.url}/{address}")
-        assert found(page, 420) == [], address
-    page.locator(".main:not(main)").click()
-    page.wait_for_url(f"{server.url}/")
-    for address in ("", "page", "nothing-here"):
-        page.goto(f"{server.url}/{address}")
-        assert found(page, 1000) == [], address
-    page.goto(f"{server.url}/page")
-    page.locator(".task button[name=save]").first.click()  # nothing is typed: it says so
-    assert found(page, 420) == []

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from workbench.people import Campaign
+import workbench as wb
+from workbench.widgets.guess.game import Game, game_protocol
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +29,7 @@ TOP = """() => ['.wg-view', '.wg-bottom'].map((at) => {
 
 @pytest.fixture
 def play(opened):
-    """Open a notebook with the game; every one has a database of its own."""
+    """Open a notebook with the game; every one has a table of its own."""
     shows = ".wg-guess[data-stage][data-waits='']"
     return lambda name, game, *cells: opened(
         f"guess-{name}", IMPORT, f"game = {game}\ngame", *cells, shows=shows
@@ -58,7 +59,7 @@ def saved(notebook):
 def test_a_page_is_answered_by_keyboard_alone(play, notebook):
     page = play(
         "keys",
-        "wb.guess(items, subject='Ada', path='keys.db', "
+        "wb.guess(items, person='Ada', folder='keys', "
         "runs=[wb.predict(items, NGram.fit(wb.books('sample'), order=3))])",
     )
     cells = page.locator(".jp-Cell").count()
@@ -109,7 +110,7 @@ def test_a_page_is_answered_by_keyboard_alone(play, notebook):
 
 
 def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
-    page = play("killed", "wb.guess(items, path='killed.db')")
+    page = play("killed", "wb.guess(items, folder='killed')")
     tasks = notebook.value("[task.item_id for task in game.page.tasks]")
     focus(page)
     words(page, "one", "two", "three", "four")
@@ -142,7 +143,7 @@ def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
 
 
 def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, lab):
-    page = play("two", "wb.guess(items, path='two.db')", "game")
+    page = play("two", "wb.guess(items, folder='two')", "game")
     page.wait_for_selector(".wg-guess[data-stage='page'] >> nth=1")
     first, second = (page.locator(".wg-guess").nth(n) for n in range(2))
     tasks = notebook.value("[task.item_id for task in game.page.tasks]")
@@ -156,28 +157,27 @@ def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, l
     first.locator(".wg-word").press("Enter")  # the same task, in the first view
     page.wait_for_selector(".wg-guess[data-left='8'] >> nth=1")
     assert second.locator(".wg-saved").inner_text() == "Saved: theirs"
-    campaign = Campaign.open(lab.folder / "two.db")  # another browser, by another kernel
-    number = campaign.next_page(1)
-    campaign.answer(number.id, 1, tasks[2], ["elsewhere"])
+    items = wb.load("sample", variant="capitalised")[:40]
+    elsewhere = Game(items, game_protocol(), folder=lab.folder / "two")  # another browser, by another kernel
+    number = elsewhere.next_page().id
+    elsewhere.answer(number, tasks[2], ["elsewhere"])
     first.locator(".wg-word").fill("late")
     first.locator(".wg-word").press("Enter")
     first.locator(".wb-alarm:has-text('answered before')").wait_for()
     assert first.locator(".wg-saved").inner_text() == "Saved: elsewhere"
     for item in tasks[3:]:
-        campaign.answer(number.id, 1, item, ["elsewhere"])
-    campaign.submit(number.id, 1)
+        elsewhere.answer(number, item, ["elsewhere"])
     second.locator(".wg-dot").nth(5).click()
     second.locator(".wg-word").fill("late")
     second.locator(".wg-word").press("Enter")
     second.locator(".wb-alarm:has-text('answered before')").wait_for()
-    page.wait_for_selector(".wg-guess[data-left='20'] >> nth=1")  # the next page
+    page.wait_for_selector(".wg-guess[data-left='0'] >> nth=1")
     assert saved(notebook) == [[tasks[0], ["one"]], [tasks[1], ["theirs"]],
                                *([item, ["elsewhere"]] for item in tasks[2:])]  # fmt: skip
-    campaign.close()
 
 
 def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
-    page = play("unfolding", "wb.guess(items[:6], 'unfolding', path='unfolding.db')")
+    page = play("unfolding", "wb.guess(items[:6], 'unfolding', folder='unfolding')")
     tasks = notebook.value("[task.item_id for task in game.page.tasks]")
     item = notebook.value(f"[items['{tasks[0]}'].answer, len(items['{tasks[0]}'].context)]")
     focus(page)
@@ -218,7 +218,7 @@ def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
 def test_candidates_are_keys(play, notebook):
     page = play(
         "completion",
-        "wb.guess(wb.load('sample', variant='msrcc')[:14], 'completion', path='completion.db', per_page=4)",
+        "wb.guess(wb.load('sample', variant='msrcc')[:14], 'completion', folder='completion', per_page=4)",
     )
     tasks = notebook.value("[[task.item_id, task.candidates] for task in game.page.tasks]")
     assert page.locator(".wg-choice").count() == 5
@@ -247,7 +247,7 @@ def test_text_is_text_and_composed_or_pasted_words_are_taken(play, notebook):
     page = play(
         "hostile",
         f"wb.guess(wb.items_from_text([{EVIL!r} + ' said he . She saw the keeper', 'a boat and a storm']), "
-        f"subject={EVIL!r}, path='hostile.db', condition='passage')",
+        f"person={EVIL!r}, folder='hostile', condition='passage')",
     )
     root = page.locator(".wg-guess")
     assert EVIL in " ".join(page.evaluate(ALL_SHOWN).split()) or root.get_attribute("data-task")
@@ -279,7 +279,7 @@ def test_text_is_text_and_composed_or_pasted_words_are_taken(play, notebook):
 def test_readable_in_both_themes_and_at_430_pixels(play, notebook):
     page = play(
         "look",
-        "wb.guess(wb.load('sample', variant='cbt')[:3], 'cbt', subject='a long name ' * 5, path='look.db', "
+        "wb.guess(wb.load('sample', variant='cbt')[:3], 'cbt', person='a long name ' * 5, folder='look', "
         "condition='passage', per_page=3)",
     )
     notebook.look("guess-look-", ".wg-guess")

@@ -47,7 +47,7 @@ def slow_pairs(rows):
 
 def test_the_printed_example_of_krippendorff():
     rows = [[None if cell == "." else cell for cell in row.split()] for row in PRINTED]
-    found = people.agreement(answers(rows))
+    found = people.answer_agreement(answers(rows))
     assert found.krippendorff_alpha == pytest.approx(0.743, abs=0.0005)
     assert (found.n_people, found.n_items, found.n_answers) == (4, 12, 41)
     assert (found.kappa_k, found.kappa_items) == (4, 8)
@@ -56,7 +56,7 @@ def test_the_printed_example_of_krippendorff():
 @settings(max_examples=15)
 @given(TABLES)
 def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
-    found = people.agreement(answers(rows))
+    found = people.answer_agreement(answers(rows))
     assert found.krippendorff_alpha == pytest.approx(slow_alpha(rows), nan_ok=True)
     assert found.pairwise == pytest.approx(slow_pairs(rows), nan_ok=True)
 
@@ -64,7 +64,7 @@ def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
 @settings(max_examples=15)
 @given(TABLES.map(lambda rows: [[word or "d" for word in row] for row in rows]))
 def test_kappa_is_that_of_statsmodels(rows):
-    found = people.agreement(answers(rows))
+    found = people.answer_agreement(answers(rows))
     if len({word for row in rows for word in row}) == 1:
         assert np.isnan(found.fleiss_kappa)
         return
@@ -76,11 +76,11 @@ def test_kappa_is_that_of_statsmodels(rows):
 
 def test_kappa_takes_the_items_with_the_most_common_number_of_answers():
     rows = [["a", "a", "b", "b"], ["a", "b", "b", "a"], ["c", None, None, None]]
-    found = people.agreement(answers(rows))
+    found = people.answer_agreement(answers(rows))
     assert (found.kappa_k, found.kappa_items) == (2, 3)
-    part = people.agreement(answers([row[1:] for row in rows[:2]]))
+    part = people.answer_agreement(answers([row[1:] for row in rows[:2]]))
     assert found.fleiss_kappa == part.fleiss_kappa
-    nobody = people.agreement(answers([[None, None]]))
+    nobody = people.answer_agreement(answers([[None, None]]))
     assert (nobody.n_answers, nobody.kappa_k) == (0, 0)
     assert np.isnan([nobody.fleiss_kappa, nobody.krippendorff_alpha, nobody.pairwise]).all()
     assert "not known" in str(nobody)
@@ -106,11 +106,12 @@ def test_accuracy_by_person_and_by_item():
 def test_the_majority_is_drawn_by_seed_among_equals():
     rows = [["Ann", "bob", None, "x"], ["Ann", "cy", None, "y"], ["ann", None, None, "z"]]
     table = answers(rows)
-    found = people.majority(table).set_index("item_id")
+    found = people.majority_answers(table).set_index("item_id")
     assert found.loc["i0", "prediction"] == "Ann"
     assert found["tied"].tolist() == [["ann"], ["bob", "cy"], [], ["x", "y", "z"]]
     assert pd.isna(found.loc["i2", "prediction"])
-    drawn = {people.majority(table, seed)["prediction"].iloc[3] for seed in range(30)}
+    drawn = {people.majority_answers(table, seed)["prediction"].iloc[3] for seed in range(30)}
     assert drawn == {"x", "y", "z"}
-    ordered, shuffled = (people.majority(rows, 5) for rows in (table, table.sample(frac=1, random_state=1)))
+    orders = table, table.sample(frac=1, random_state=1)
+    ordered, shuffled = (people.majority_answers(rows, 5) for rows in orders)
     assert shuffled["prediction"].tolist()[:2] == ordered["prediction"].tolist()[:2]

@@ -163,7 +163,7 @@ def test_a_row_without_a_person_is_left_out_and_the_rest_is_read(file, nobody):
     assert imported.report[["line", "kept"]].to_numpy().tolist() == [[2, False]]
 
 
-def test_pages_of_a_campaign_are_sent_to_where_they_are_read(file):
+def test_answers_to_exported_pages_are_sent_to_where_they_are_read(file):
     pd.DataFrame({"WorkerId": ["W"], "Input.page": [1], "Answer.guess_1": ["x"]}).to_csv(file, index=False)
     refused(import_results, file, FEW)
 

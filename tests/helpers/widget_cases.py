@@ -4,8 +4,6 @@ A new widget is an entry of `CASES`; a test fails until it has one.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
@@ -14,7 +12,6 @@ from adversarial_items import items_of as hostile_items
 from adversarial_items import predictions_of
 from ask_models import Counting
 from attentive import Windows
-from grooming_questions import questions
 from made_predictions import items_of, made
 from patience import PATIENCE
 
@@ -30,7 +27,7 @@ class WidgetCase(NamedTuple):
     `make` makes a small one, `refuse` passes an argument that is refused, `hostile` makes one of a hostile
     text. Its class is `view`, and `traits` are those that the page may set.
 
-    In a notebook, `cell` makes one of `items`, their annotations `table`, predictions `frame` or `questions`,
+    In a notebook, `cell` makes one of `items`, their annotations `table`, predictions `frame`,
     under its name in `CASES`. `change` chooses something there; the static page then has the text `saved`
     without markup in it. `root` is its element in the page, `names` are roles and names of what a screen
     reader goes to.
@@ -46,10 +43,6 @@ class WidgetCase(NamedTuple):
     root: str
     names: Sequence[tuple[str, str]]
     traits: Sequence[str] = ()
-
-
-def _game():
-    return f"{mkdtemp()}/game.db"
 
 
 def _browse(text):
@@ -82,23 +75,13 @@ def _attention(text):
 def _guess(text):
     items = hostile_items(text)
     game = wb.guess(
-        items, subject=text.replace("\0", "").strip()[:200] or "x", path=Path(_game()), condition="passage",
+        items, person=text.replace("\0", "").strip()[:200] or "x", folder=mkdtemp(), condition="passage",
         runs=predictions_of(text, items),
     )  # fmt: skip
     for task in game.page.tasks:
-        game.campaign.answer(game.page.id, game.subject.id, task.item_id, [text.replace("\0", "")[:200]])
+        game.answer(task.item_id, [text.replace("\0", "")[:200]])
     game.submit()
     return game
-
-
-def _groom(text):
-    words = [f"{text}{number}" for number in range(5)]
-    asked = wb.Items.from_records([replace(item, meta={"alternates": words}) for item in hostile_items(text)])
-    view = wb.groom(asked, subject=text)
-    if not view.counts["done"]:
-        for word in words[:4]:
-            view._handle_message(view, {"type": "pick", "id": asked[0].item_id, "word": word}, [])
-    return view
 
 
 CASES = {
@@ -180,29 +163,13 @@ CASES = {
     ),
     "guess": WidgetCase(
         view="Guess",
-        make=lambda: wb.guess(ITEMS, path=_game(), runs=FRAMES),
+        make=lambda: wb.guess(ITEMS, folder=mkdtemp(), runs=FRAMES),
         refuse=lambda: wb.guess(ITEMS, "chess"),
         hostile=_guess,
-        cell="wb.guess(items[:40], path='game.db', condition='passage')",
+        cell="wb.guess(items[:40], folder='game', condition='passage')",
         change="guess.answer(guess.page.tasks[0].item_id, ['word'])",
         saved="1 of 40 items",
         root=".wg-guess",
         names=[("region", "Guessing game"), ("list", "Tasks of this page"), ("region", "Passage")],
-    ),
-    "groom": WidgetCase(
-        view="Groom",
-        make=lambda: wb.groom(questions()),
-        refuse=lambda: wb.groom(questions(), current="none"),
-        hostile=_groom,
-        cell="wb.groom(questions, subject='Ada', folder='grooming')",
-        change="for word in questions[0].meta['alternates'][:4]:\n"
-        "    groom._on_pick(dict(id=groom.current_id, word=word))",
-        saved="Groomed",
-        root=".wr-groom",
-        names=[
-            ("region", "Choice of alternates"), ("group", "Alternates: pick four"),
-            ("list", "Options that are picked"),
-        ],
-        traits=["current_id", "height"],
     ),
 }  # fmt: skip

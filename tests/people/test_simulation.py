@@ -1,4 +1,4 @@
-"""Simulated people, what campaigns cost, and how much context a word needs."""
+"""Simulated people, what judgments cost, and how much context a word needs."""
 
 import numpy as np
 import pandas as pd
@@ -7,10 +7,10 @@ from refused import refused
 from scipy.stats import binomtest
 
 import workbench as wb
+from workbench import people
 from workbench.models import MaximumFrequency, RandomWord
 from workbench.people import (
     PAPER_RATES,
-    Campaign,
     Rates,
     expected_cost,
     protocol,
@@ -18,6 +18,7 @@ from workbench.people import (
     unfold,
     with_context_sentences,
 )
+from workbench.people.reports import unfolding
 from workbench.storage.errors import DataError
 
 
@@ -28,89 +29,74 @@ def many(n):
     return wb.Items(pd.concat(parts, ignore_index=True))[:n]
 
 
-@pytest.fixture
-def make(tmp_path):
-    made = []
-
-    def of(items, kind="lambada", **settings):
-        made.append(Campaign.create(tmp_path / f"{len(made)}.db", items, kind, **settings))
-        return made[-1]
-
-    yield of
-    for campaign in made:
-        campaign.close()
-
-
 @pytest.mark.parametrize("rates", [PAPER_RATES, Rates(((0.3, 0.3), (0.2, 0.2), (0.4, 0.4)))])
-def test_rates_come_out_as_they_were_configured(make, rates):
-    campaign = make(many(1500))
-    simulate(campaign, rates, seed=1)
-    funnel = campaign.funnel()
+def test_rates_come_out_as_they_were_configured(rates):
+    items = many(1500)
+    judgments = simulate(items, subjects=rates, seed=1)
+    funnel = people.funnel(items, judgments)
     assert funnel["n_open"].sum() == 0
     for n, share in zip(funnel["n_dropped"], rates.middle, strict=True):
         assert binomtest(int(n), 1500, share).pvalue > 1e-4
-    frame = campaign.judgments()
-    assert not frame.duplicated(["subject", "item_id"]).any()
-    assert frame["counted"].all()
+    assert len(people.survivors(items, judgments)) == funnel["n_out"].iloc[-1]
+    assert not judgments.duplicated(["person", "item_id"]).any()
+    assert judgments["answered"].is_monotonic_increasing
     expected = expected_cost(1500, Rates(tuple((share, share) for share in rates.middle)), level=0.9999)
-    total, costs = expected.iloc[-1], campaign.costs().iloc[-1]
-    # people of a step may take a page that is not full, so there are more pages than judgments need
-    assert costs["n_judgments"] == pytest.approx(total["n_judgments"], rel=0.1)
-    assert costs["cost"] >= total["cost_low"]
-    assert costs["cost"] <= total["cost_high"] * 1.1
+    assert len(judgments) == pytest.approx(expected["n_judgments"].iloc[-1], rel=0.1)
+    by_step = judgments.groupby("step").size()
+    assert by_step.tolist() == pytest.approx(expected["n_judgments"].tolist()[:-1], rel=0.25)
 
 
-def test_a_simulation_goes_on_where_it_was_stopped(make, monkeypatch):
-    from workbench.people import simulation  # noqa: PLC0415
-
-    monkeypatch.setattr(simulation, "_PAGES", 3)
-    campaign, calls = make(many(120)), []
-    judge = simulation._judge_page
-
-    def stopping(*arguments):
-        calls.append(1)
-        if len(calls) == 8:
-            raise KeyboardInterrupt
-        return judge(*arguments)
-
-    monkeypatch.setattr(simulation, "_judge_page", stopping)
-    even = Rates(((0.2, 0.2), (0.2, 0.2), (0.2, 0.2)))
-    with pytest.raises(KeyboardInterrupt):
-        simulate(campaign, even)
-    assert len(campaign.judgments()) == 6 * 10  # two transactions of three pages
-    simulate(campaign, even)
-    assert campaign.funnel()["n_open"].sum() == 0
-    assert campaign.judgments().groupby(["item_id", "step"]).size().loc[:, 1].max() == 1
+def test_the_rates_of_the_paper_are_those_of_its_survivors():
+    first, second, third = PAPER_RATES.dropped
+    assert (first, second, third) == ((0.84, 0.86), (0.06, 0.07), (0.03, 0.05))
+    assert 1 - sum(PAPER_RATES.middle) == pytest.approx(1 / 25, abs=0.01)
 
 
-def test_a_model_takes_the_place_of_people(make):
+def test_a_model_takes_the_place_of_people():
     items = wb.load("sample", "dev").sample(40)
     model = RandomWord("passage")
-    campaign = make(items, people=(1, 1, 2))
-    simulate(campaign, model, n_subjects=4)
+    chosen = protocol("lambada", people=(1, 1, 2))
+    judgments = simulate(items, chosen, model, n_subjects=4)
     right = model.predict(items)["correct"].to_numpy(dtype=bool)
-    states = campaign.states().set_index("item_id")
-    stopped_first = states["step"].eq(1).reindex(items.frame["item_id"]).to_numpy()
-    assert (stopped_first == ~right).all()
-    table = campaign.predictions()
+    states = people.states(items, judgments, chosen)
+    assert (states["step"].eq(1).to_numpy() == ~right).all()
+    table = people.predictions(items, judgments, chosen)
     whole = table[~table["variant"].str.endswith("(query only)")]
     expected = model.predict(items).set_index("item_id")["prediction"]
     assert (whole["prediction"] == expected.loc[whole["item_id"]].to_numpy()).all()
 
 
-def test_models_choose_among_candidates_and_unfold(make):
+def test_models_choose_among_candidates_and_unfold():
     questions = wb.load("sample", variant="cbt")[:12]
     models = [MaximumFrequency("context"), RandomWord()]
-    campaign = make(questions, "cbt", people=2, accept=("exact", "case"))
-    simulate(campaign, models, n_subjects=2)
-    table = campaign.predictions()
-    for model, (_, part) in zip(models, table.groupby("model"), strict=True):
+    chosen = protocol("cbt", people=2, accept=("exact", "case"))
+    judgments = simulate(questions, chosen, models, n_subjects=2)
+    table = people.predictions(questions, judgments, chosen)
+    for model, (_, group) in zip(models, table.groupby("model"), strict=True):
         expected = model.predict(questions).set_index("item_id")["prediction"]
-        assert (part["prediction"] == expected.loc[part["item_id"]].to_numpy()).all()
-    unfolding = make(questions, "unfolding", people=1)
-    simulate(unfolding, models[0], n_subjects=1)
-    pd.testing.assert_frame_equal(unfolding.unfolding(), unfold(questions, models[0]))
-    assert len(unfolding.agreement()) == 1
+        assert (group["prediction"] == expected.loc[group["item_id"]].to_numpy()).all()
+    alone = protocol("unfolding", people=1)
+    judgments = simulate(questions, alone, models[0], n_subjects=1)
+    scored = people.score_judgments(questions, judgments, alone)
+    pd.testing.assert_frame_equal(unfolding(scored), unfold(questions, models[0]))
+    assert len(people.agreement(questions, judgments, alone)) == 1
+
+
+def test_the_majority_is_one_model_a_condition():
+    questions = wb.load("sample", variant="cbt")[:12]
+    models = [MaximumFrequency("context"), MaximumFrequency("context"), RandomWord()]
+    judgments = simulate(questions, "cbt", models, n_subjects=3)
+    table = people.predictions(questions, judgments, "cbt", majority=True)
+    assert table["model"].unique().tolist() == ["majority of 3 people"]
+    expected = models[0].predict(questions).set_index("item_id")["prediction"]
+    assert (table["prediction"] == expected.loc[table["item_id"]].to_numpy()).all()
+    agreement = people.agreement(questions, judgments, "cbt")["passage"]
+    assert (agreement.n_people, agreement.n_items, agreement.n_answers) == (3, 12, 36)
+    assert 1 / 3 <= agreement.pairwise <= 1
+    rows = wb.evaluate([table, people.predictions(questions, judgments, "cbt", person="subject 1")])
+    assert sorted(rows["model"]) == ["majority of 3 people", "person: subject 1"]
+    refused(people.predictions, questions, judgments, "cbt", person="nobody")
+    refused(people.predictions, questions, judgments, "cbt", person="subject 1", majority=True)
 
 
 def test_unfolding_of_a_model_is_its_first_right_prediction_by_length():
@@ -154,13 +140,13 @@ def test_the_papers_rates_explain_its_cost_only_where_few_items_pass():
     assert cost(0.86, 0.07, 0.05) > 1.24  # one in 50
 
 
-def test_what_cannot_be_simulated_is_refused(make):
+def test_what_cannot_be_simulated_is_refused():
     items = wb.load("sample", "dev")[:3]
-    campaign = make(items)
-    refused(simulate, campaign, n_subjects=11)
-    refused(simulate, campaign, [])
-    refused(simulate, make(items, "unfolding"), Rates(((0.1, 0.1),)))
-    refused(simulate, campaign, Rates(((0.1, 0.1),)))
+    refused(simulate, items, n_subjects=11)
+    refused(simulate, items, subjects=[])
+    refused(simulate, items, "cbt", RandomWord())
+    refused(simulate, items, "unfolding", Rates(((0.1, 0.1),)))
+    refused(simulate, items, "lambada", Rates(((0.1, 0.1),)))
     for dropped in (((0.5, 0.4),), ((-1, 0),), ((0.6, 0.7), (0.6, 0.7))):
         with pytest.raises(DataError):
             Rates(dropped)

@@ -125,8 +125,8 @@ def test_people_stand_beside_models(items):
     assert steps == ["0", "1", "2", "3", "all"]
 
 
-def test_judgments_of_a_game_are_read(items):
-    game = wb.guess(items[:2], protocol="unfolding", name="me")
+def test_judgments_of_a_game_are_read(items, tmp_path):
+    game = wb.guess(items[:2], protocol="unfolding", folder=tmp_path)
     try:
         curve = wb.context_accuracy(reader(), items[:2], (0,), judgments=game.judgments())
     finally:

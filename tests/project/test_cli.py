@@ -12,7 +12,6 @@ from workbench import cli
 from workbench.datasets import load
 from workbench.models import LSTM, registry
 from workbench.models.base import Predictor
-from workbench.people import Campaign
 from workbench.predictions import store as results
 from workbench.predictions.schema import from_answers
 
@@ -229,51 +228,3 @@ def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypa
     arguments = ["train", "lstm", "width=8", "rows=2", "length=5", "--texts", str(novel), "--tokens", "60"]
     assert cli.main([*arguments, "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
     assert "interrupted; its state is in" in capsys.readouterr().err
-
-
-def test_a_campaign_is_made_joined_and_reported(tmp_path, capsys):
-    path, folder = str(tmp_path / "c.db"), tmp_path / "tables"
-    assert (
-        cli.main(["people", "create", path, "--dataset", "sample", "-n", "12", "--protocol", "unfolding"])
-        == 0
-    )
-    assert "12 items, protocol unfolding" in capsys.readouterr().out
-    assert cli.main(["people", "add", path, "-n", "2"]) == 0
-    assert cli.main(["people", "add", path, "--name", "=Ada", "--url", "https://here.example/"]) == 0
-    links = capsys.readouterr().out.splitlines()
-    assert [line.split("\t")[0] for line in links] == ["subject 1", "subject 2", "=Ada"]
-    assert links[2].split("\t")[1].startswith("https://here.example/start/")
-    tokens = [line.rpartition("/")[2] for line in links]
-    campaign = Campaign.open(path)
-    assert [campaign.subject(token).id for token in tokens] == [1, 2, 3]
-    for person in (1, 2, 3):
-        page = campaign.next_page(person)
-        campaign.answer(page.id, person, page.tasks[0].item_id, ["=dog"])
-    campaign.close()
-    assert cli.main(["people", "add", path, "--name", "\x1b[2J\u202eEve\a"]) == 0
-    assert capsys.readouterr().out.startswith(r"\x1b[2J\u202eEve\x07" + "\t")
-    assert cli.main(["people", "status", path, "--csv", str(folder)]) == 0
-    output = capsys.readouterr().out
-    for text in ("12 open, 0 kept, 0 dropped", "funnel", "costs", "n_judgments"):
-        assert text in output
-    assert not any(token in output for token in tokens)
-    names = {file.name: pd.read_csv(file) for file in folder.iterdir()}
-    assert set(names) == {f"{name}.csv" for name in ("funnel", "costs", "subjects", "states", "judgments")}
-    assert len(names["judgments.csv"]) == 3
-    assert "=Ada" in set(names["subjects.csv"]["name"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["people", "create", "new.db"], "expected items"),
-        (["people", "create", "new.db", "--dataset", "sample", "--protocol", "none"], "no protocol"),
-        (["people", "add", "nowhere.db"], "nowhere.db"),
-        (["people", "status", "nowhere.db"], "nowhere.db"),
-        (["serve", "nowhere.db"], "nowhere.db"),
-    ],
-)
-def test_a_campaign_that_cannot_be_used_is_one_error(arguments, problem, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(arguments) == 1
-    assert problem in capsys.readouterr().err

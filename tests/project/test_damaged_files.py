@@ -19,7 +19,6 @@ import saved_models
 import tiny_gguf
 import torch
 from evaluation_logs import NAME, RECORDED, RESULTS, log, results
-from grooming_questions import questions
 from made_predictions import items_of, made
 from refused import refused
 from releases import RELEASES
@@ -27,7 +26,6 @@ from releases import RELEASES
 import workbench as wb
 from workbench import construction
 from workbench.construction.candidates import CandidatePassages
-from workbench.construction.grooming import Grooming
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.datasets.books import Book
 from workbench.datasets.sources import readers
@@ -40,7 +38,7 @@ from workbench.models.pretrained import gguf
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.readers.encoding import Questions
 from workbench.models.registry import BUILT_IN
-from workbench.people import Campaign
+from workbench.people import add_judgments, read_judgments, simulate
 from workbench.predictions import store
 from workbench.storage.cache import Cache
 from workbench.texts.batches import EncodedText
@@ -181,18 +179,8 @@ def write_history(folder, _):
         asking.save(folder / "asked.json")
 
 
-def write_campaign(folder, _):
-    items = wb.load("sample", "dev")[:9]
-    Campaign.create(folder / "campaign.db", items, per_page=3).close()
-
-
-def read_campaign(folder):
-    with closing(Campaign.open(folder / "campaign.db")) as campaign:
-        return campaign.judgments()
-
-
-def write_choices(folder, _):
-    Grooming(questions(), folder=folder).pick(questions().frame["item_id"][0], "w1")
+def write_judgments(folder, _):
+    add_judgments(simulate(wb.load("sample", "dev")[:9]), folder)
 
 
 def write_checkpoint(folder, step):
@@ -255,10 +243,7 @@ REFUSED = {
     "history of questions": Artefact(
         write_history, lambda folder: read_history(folder / "asked.json"), "*.json"
     ),
-    "choices of options": Artefact(
-        write_choices, lambda folder: Grooming(questions(), folder=folder).to_frame(), "*.*"
-    ),
-    "campaign": Artefact(write_campaign, read_campaign, "campaign.db"),
+    "judgments": Artefact(write_judgments, read_judgments, "*.jsonl"),
 }
 
 

@@ -37,6 +37,8 @@ def public():
         made.cnn_qa.questions,
         completion.questions,
         completion.choose_options,
+        completion.export_options,
+        completion.import_options,
         lambada.passages,
         lambada.filtered,
         lambada.paper_filters,

@@ -307,7 +307,7 @@ TAKERS = {
     "browse": lambda items, runs: wb.browse(items, None, runs).close(),
     "explore": lambda items, runs: wb.explore(items, wb.annotate(items), runs).close(),
     "compare": lambda items, runs: wb.compare(items, runs, None).close(),
-    "guess": lambda items, runs: wb.guess(items, subject="Ada", runs=runs).close(),
+    "guess": lambda items, runs: wb.guess(items, person="Ada", runs=runs).close(),
     "evaluate": lambda _, runs: wb.evaluate(runs, resamples=10),
     "leaderboard": lambda _, runs: wb.leaderboard(runs, resamples=10),
     "table": lambda _, runs: wb.table("lambada", runs, resamples=10),

@@ -10,10 +10,11 @@ from html_page import Page as HtmlPage
 from refused import refused
 
 import workbench as wb
+from workbench import people
 from workbench.analysis.proportions import wilson
 from workbench.models import NGram, RandomWord
-from workbench.people import Campaign, RefusalError, protocol
-from workbench.widgets.guess.game import default_path, solitary
+from workbench.storage.errors import DataError
+from workbench.widgets.guess.game import game_protocol
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +29,11 @@ def ngram():
 
 @pytest.fixture
 def make(tmp_path, items):
-    """Give a function that opens games on one database, and what each of them sent."""
+    """Give a function that opens games on one table, and what each of them sent."""
     games = []
 
-    def of(chosen=items, *arguments, **options):
-        game = wb.guess(chosen, *arguments, **({"path": tmp_path / "game.db"} | options))
+    def of(chosen=items, *arguments, folder="game", **options):
+        game = wb.guess(chosen, *arguments, folder=tmp_path / folder, **options)
         game.sent = []
         game.send = lambda content: game.sent.append(json.loads(json.dumps(content)))
         games.append(game)
@@ -96,23 +97,35 @@ def test_an_item_is_seen_in_one_condition_and_pages_alternate(make, items):
     assert set(judged["passage"]) | set(judged["sentence"]) == set(items.frame["item_id"])
     assert game._state()["stage"] == "done"
     assert game.judgments()["correct"].all()
-    states = game.campaign.states()
-    assert set(states["state"]) == {"open"}  # others can play as well
-    funnel = game.campaign.funnel()
-    assert funnel["n_in"].tolist() == [18, 18]
-    other = make(subject="Ben")
+    other = make(person="Ben")
     assert {task.item_id for task in other.page.tasks} <= set(judged["passage"])
 
 
-def test_the_seed_draws_the_conditions(tmp_path, items):
-    def drawn(name, seed):
-        campaign = Campaign.create(tmp_path / name, items, solitary("lambada"), seed)
-        return campaign.states().set_index("item_id")["step"]
+def test_the_seed_draws_the_conditions(make):
+    def drawn(folder, seed):
+        game = make(folder=folder, seed=seed)
+        return {page: game.game.item_ids([page]) for page in (1, 2, 3)}
 
     first = drawn("a", 1)
-    assert first.value_counts().tolist() == [18, 18]
-    assert first.equals(drawn("b", 1))
-    assert not first.equals(drawn("c", 2))
+    assert [len(ids) for ids in first.values()] == [10, 18, 8]
+    assert first == drawn("b", 1)
+    assert first != drawn("c", 2)
+
+
+def test_an_item_that_was_judged_otherwise_is_left_out(make, items):
+    other = make(items, "unfolding")
+    seen = other.page.tasks[0].item_id
+    answer(other, other.page.tasks[0], "x", shown=0)
+    game = make()
+    assert game._state()["total"] == 35
+    judged = play(game, lambda *_: ["x"])
+    assert seen not in judged["passage"] + judged["sentence"]
+    assert set(game.judgments()["item_id"]) == set(items.frame["item_id"]) - {seen}
+    everything = people.read_judgments(game.game.folder)
+    assert len(everything) == 36
+    assert make(items, "unfolding")._state()["total"] == 1
+    assert make(wb.load("sample")[:36])._state()["total"] == 0  # in another form of the text
+    assert make(person="Ben")._state()["total"] == 36
 
 
 def test_nothing_is_told_before_the_page_is_submitted(make, items):
@@ -134,7 +147,7 @@ def test_nothing_is_told_before_the_page_is_submitted(make, items):
     assert [row["answer"] for row in view["review"]] == [secret[task.item_id] for task in tasks]
     assert view["review"][0]["models"] == [["m", "secretmodel", False, ""]]
     assert secret[tasks[0].item_id] in game.to_html()
-    quiet = make(hidden, runs=[said], condition="passage", subject="Ben", feedback=False)
+    quiet = make(hidden, runs=[said], condition="passage", person="Ben", feedback=False)
     play(quiet, lambda *_: ["x"])
     assert "secret" not in json.dumps(quiet.sent) + quiet.to_html()
 
@@ -148,10 +161,8 @@ def test_every_answer_is_on_the_disk_and_the_same_call_goes_on(make):
     assert again.page == game.page
     assert [task.finished for task in again.page.tasks] == [True] * 4 + [False] * 6
     assert again.judgments()["guesses"].tolist() == [["a b"]] * 4
-    assert again.subject == game.subject
     answer(again, page.tasks[4], "first")
     view = answer(game, page.tasks[4], "second")
-    assert game.sent[-2]["reason"] == "answered before"
     assert "answered before" in game.sent[-2]["message"]
     assert (game.sent[-2]["lane"], game.sent[-2]["from"]) == ("answer", "page")
     assert view["page"]["tasks"][4]["guesses"] == ["first"]  # and the page is up to date
@@ -170,7 +181,8 @@ def test_a_page_knows_places_and_no_ids(make, items, kind):
             if game.page.tasks[place_of(game, task)].finished:
                 break
             answer(game, task, "x", shown=shown)
-    answer(game, game.page.tasks[0], "y", shown=0)
+    first = game.page.tasks[0]
+    answer(game, first, "y", shown=0 if kind == "unfolding" else first.shown)
     assert "answered before" in game.sent[-2]["message"]
     sent = json.dumps(game.sent) + game.to_html() + repr(game.get_state())
     hear(game, "submit", page=game.page.id)
@@ -222,7 +234,7 @@ def test_bounds_of_guesses(make):
     game = make()
     for guesses in (["w" * 201], ["a", "b"]):
         answer(game, game.page.tasks[0], *guesses)
-        assert game.sent[-2]["reason"] == "invalid guess"
+        assert "guess" in game.sent[-2]["message"]
     answer(game, game.page.tasks[0], "w" * 200)
     assert len(game.judgments()) == 1
 
@@ -293,13 +305,9 @@ def test_a_page_that_is_not_submitted_has_no_score(make, items, kind):
     assert game.score().frame["n"].sum() == 6
 
 
-@pytest.mark.parametrize("subject", ["a\ud800", "x" * 300, "a\0b", " "])
-def test_a_name_that_nobody_can_have_is_one_error(make, subject):
-    game = make()
-    refused(make, subject=subject)
-    with pytest.raises(RefusalError, match="no subject"):
-        game.campaign.predictions(subject)
-    refused(game.campaign.add_subject, subject)
+@pytest.mark.parametrize("person", ["a\ud800", "x" * 300, "a\0b", " "])
+def test_a_name_that_nobody_can_have_is_one_error(make, person):
+    refused(make, person=person)
 
 
 def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
@@ -336,7 +344,7 @@ def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
     assert names == {"person: me", "Random word from passage"}
     hear(game, "submit", page=game.page.id)
     assert {row["shown"] for row in game._state()["review"]} >= {1, 2}
-    refused(make(path=game.campaign.path.with_name("other.db")).unfolding)
+    refused(make(folder="other").unfolding)
 
 
 @pytest.mark.parametrize(("variant", "kind", "conditions"), [
@@ -349,7 +357,7 @@ def test_candidates_are_chosen(make, variant, kind, conditions):
     task = game.page.tasks[0]
     assert task.candidates == questions[task.item_id].candidates
     answer(game, task, "strange")
-    assert game.sent[-2]["reason"] == "invalid guess"
+    assert "not one of the candidates" in game.sent[-2]["message"]
     judged = play(game, lambda item, *_: [questions[item].candidates[0]])
     assert sorted(judged) == conditions
     frame = game.predictions()
@@ -358,48 +366,30 @@ def test_candidates_are_chosen(make, variant, kind, conditions):
     assert frame["n_choices"].tolist() == [len(questions[0].candidates)] * len(frame)
 
 
-def test_a_campaign_is_played_by_its_own_rules_and_without_feedback(tmp_path, items):
-    campaign = Campaign.create(tmp_path / "campaign.db", items[:12])
-    game = wb.guess(campaign, subject="Ada")
-    assert game.feedback is False
-    assert campaign.protocol == protocol("lambada")
-    other = wb.guess(campaign, subject="Ben")
-    assert not {task.item_id for task in other.page.tasks} & {task.item_id for task in game.page.tasks}
-    third = wb.guess(campaign, subject="Cyd")
-    assert third.page is None
-    assert third._state()["waits"] is True
-    assert "No item is due now" in third.to_html()
-    assert wb.guess(campaign, subject=1).subject.name == "Ada"
-    refused(wb.guess, campaign, subject=9)
-    refused(wb.guess, campaign, path="x.db")
-    with pytest.raises(RefusalError):
-        game.submit()
-
-
 def test_where_a_game_lies_and_what_it_refuses(tmp_path, monkeypatch, items):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     game = wb.guess(items)
-    assert game.campaign.path == default_path(items, solitary("lambada"), 0)
-    assert game.campaign.path.parent == tmp_path / "guess"
-    assert wb.guess(items, name="mine").campaign.path == tmp_path / "guess" / "mine.db"
-    assert wb.guess(items, per_page=5).campaign.path != game.campaign.path
-    assert wb.guess(items, seed=1).campaign.path != game.campaign.path
-    refused(wb.guess, items[:5], name="mine")
-    refused(wb.guess, items, "unfolding", name="mine")
+    game.answer(game.page.tasks[0].item_id, ["x"])
+    assert [path.name for path in (tmp_path / "guess").glob("*.jsonl")] == ["me.jsonl"]
+    assert people.read_judgments()["person"].tolist() == ["me"]
+    with pytest.raises(DataError, match="have no answer"):
+        game.submit()
     for options in [
-        {"name": "../mine"}, {"protocol": "chess"},
-        {"condition": "half"},
-        {"protocol": "unfolding", "condition": "passage"},
-        {"protocol": "cbt"}, {"name": "a", "path": "b"},
+        {"protocol": "chess"}, {"condition": "half"},
+        {"protocol": "unfolding", "condition": "passage"}, {"protocol": "cbt"},
     ]:  # fmt: skip
         refused(wb.guess, items, **options)
-    refused(wb.guess, items[:0], path=tmp_path / "none.db")
-    (tmp_path / "text.db").write_text("text")
-    refused(wb.guess, items, path=tmp_path / "text.db")
+    refused(wb.guess, items[:0])
+    (tmp_path / "text").write_text("text")
+    refused(wb.guess, items, folder=tmp_path / "text")
+    steps = game_protocol("cbt").steps
+    assert [(step.condition, step.people, step.passes) for step in steps] == [
+        ("passage", 1, "any"), ("sentence", 1, "any")
+    ]  # fmt: skip
 
 
 def test_the_saved_page_needs_no_script_and_is_small(make):
-    game = make(subject="<b>Ada</b>")
+    game = make(person="<b>Ada</b>")
     page = HtmlPage(game.to_html())
     assert "<b>Ada</b>" in page.text
     assert "Answered0 of 36 items" in page.text

@@ -29,7 +29,7 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
         Columns unit, place (of the step), step, outcome (kept, dropped, open, not drawn), n, share (of what
         went in), reasons.
     """
-    theme.check_table(steps, _COLUMNS, "the funnel", "pass manifest.to_frame() or campaign.funnel()")
+    theme.check_table(steps, _COLUMNS, "the funnel", "pass manifest.to_frame() or people.funnel(...)")
     rows = []
     for step_number, row in enumerate(steps.to_dict("records"), 1):
         n_in, n_out = int(row["n_in"]), int(row["n_out"])
@@ -51,9 +51,9 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
     Parameters
     ----------
     steps : DataFrame
-        What ``manifest.to_frame()`` or ``campaign.funnel()`` returns: one row a step with ``step``, ``n_in``,
-        ``n_out``, and perhaps ``unit``, ``n_open`` (still being judged), ``n_not_drawn`` (of a sample) and
-        ``reasons``.
+        What ``manifest.to_frame()`` or :func:`workbench.people.funnel` returns: one row a step with ``step``,
+        ``n_in``, ``n_out``, and perhaps ``unit``, ``n_open`` (still being judged), ``n_not_drawn`` (of a
+        sample) and ``reasons``.
 
     Returns
     -------

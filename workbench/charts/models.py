@@ -333,8 +333,8 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     Parameters
     ----------
     curves : mapping
-        For each person or model, by name, a frame as :meth:`workbench.people.Campaign.unfolding` or
-        :func:`workbench.people.unfold` returns it.
+        For each person or model, by name, a frame as :func:`workbench.people.unfold` or the method
+        ``context_shares`` of a game returns it.
 
     Returns
     -------
@@ -352,7 +352,7 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     """
     frames = []
     for name, frame in curves.items():
-        remedy = "pass what Campaign.unfolding() returns once an item is finished"
+        remedy = "pass what context_shares() of a game returns once an item is finished"
         theme.check_table(frame, _UNFOLDING, f"the curve of {name!r:.60}", remedy)
         frames.append(frame[list(_UNFOLDING)].assign(model=str(name)))
     data = pd.concat(frames, ignore_index=True)

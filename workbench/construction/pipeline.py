@@ -115,7 +115,7 @@ def build(
         replaces what `build` wrote there before.
     sets : sequence of str
         Some of `SETS`. ``lambada`` has passages that its filters left, and a control set of the same number,
-        unfiltered; what people drop of them is for :class:`workbench.people.Campaign`.
+        unfiltered; what people drop of them is for :func:`workbench.people.export_step`.
     number : int, optional
         Items of each set at most (of the Children's Book Test, of each class of words), drawn at random; None
         for all.

@@ -2,7 +2,7 @@
 
 Zweig and Burges (2012), "A Challenge Set for Advancing Language Modeling", NAACL-HLT Workshop, section 2.2.
 Their model, a class-based maximum-entropy 4-gram, was not released; here any n-gram model makes the options.
-In section 2.3 people pick four of thirty: see :func:`workbench.groom`.
+In section 2.3 people pick four of thirty: see `export_options`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from workbench.construction.alternates import (
     BEST,
@@ -40,6 +42,8 @@ from workbench.items.schema import Item
 from workbench.models.ngram.model import NGram
 from workbench.storage import cache, parallel
 from workbench.storage.errors import DataError, check_value
+from workbench.storage.files import atomic_path, read_bytes
+from workbench.storage.tables import read_frame
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import held_out_books
 from workbench.texts.tokenise import HEADING, RULE, Novels, checked_texts
@@ -120,7 +124,7 @@ def questions(
        before.
     3. The sentence is dropped if the model scores it higher with the focus word than with any of these.
     4. Each alternate is scored by p(next word | word before, alternate).
-    5. The ``best`` ones are kept; people pick four of them (:func:`workbench.groom`).
+    5. The ``best`` ones are kept; people pick four of them (`export_options`).
 
     One focus word is drawn in each sentence. It is a word in lower case that the model knows, with two words
     before it and one after it. Of the 520 official questions at hand four ask for another kind of word.
@@ -260,6 +264,93 @@ def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int =
     order = np.random.default_rng(seed_of(seed, item.item_id, "options")).permutation(len(options))
     candidates = tuple(options[index] for index in order)
     return replace(item, candidates=candidates, meta={**item.meta, "choice": choice})
+
+
+def export_options(questions: Items, path: Path | str) -> pd.DataFrame:
+    """Write a table of all alternates, in which people mark four options a question; return it.
+
+    Parameters
+    ----------
+    questions : Items
+        Of `questions`.
+    path : path
+        CSV file with one row an alternate: ``item_id``, ``answer``, ``alternate``, ``sentence`` (with the
+        alternate in place of the answer), and the empty column ``chosen``.
+
+    Raises
+    ------
+    DataError
+        If a question has no alternates, or the file cannot be written.
+
+    Notes
+    -----
+    What the paper asks of the options (section 2.3): all sentences are grammatical; the answer is clearly a
+    better fit than each of them; nothing might cause offence; ideally it takes some thought to find the
+    answer; each sentence is used once.
+
+    Examples
+    --------
+    >>> from workbench.construction import sentence_completion
+    >>> made = sentence_completion.questions("sample", number=2, frequency=1e-3, minimum=2)
+    >>> table = sentence_completion.export_options(made, "options.csv")
+    >>> table.columns.tolist()
+    ['item_id', 'answer', 'alternate', 'sentence', 'chosen']
+    """
+    rows = []
+    for item in questions:
+        _, before, after = item.readable_parts()
+        words = alternates_of(item)
+        rows += [(item.item_id, item.answer, word, f"{before}{word}{after}", "") for word in words]
+    table = pd.DataFrame(rows, columns=["item_id", "answer", "alternate", "sentence", "chosen"])
+    with atomic_path(path) as temporary:
+        table.to_csv(temporary, index=False)
+    return table
+
+
+def import_options(questions: Items, path: Path | str, *, choice: str = "people") -> Items:
+    """Return the questions for which people marked four options, with these; each sentence once.
+
+    Parameters
+    ----------
+    questions : Items
+        Those that were exported.
+    path : path
+        Table of `export_options`; each row whose cell ``chosen`` is not empty is an option. Questions without
+        any are left out, and so are those whose sentence an earlier question used.
+    choice : str, default "people"
+        Who chose, for ``meta["choice"]``.
+
+    Raises
+    ------
+    DataError
+        If the file is not such a table, a question is not one of these, or another number of options than
+        four is marked.
+
+    Examples
+    --------
+    >>> from workbench.construction import sentence_completion
+    >>> made = sentence_completion.questions("sample", number=2, frequency=1e-3, minimum=2)
+    >>> table = sentence_completion.export_options(made, "options.csv")
+    >>> table.loc[:3, "chosen"] = "x"
+    >>> table.to_csv("options.csv", index=False)
+    >>> [len(item.candidates) for item in sentence_completion.import_options(made, "options.csv")]
+    [5]
+    """
+    table = read_frame(read_bytes(path, "this table of options"), Path(path))
+    frame, columns = table.frame, ("item_id", "alternate", "chosen")
+    if table.problems:
+        raise table.problems[0]
+    if missing := [name for name in columns if name not in frame]:
+        raise DataError(f"there is no column {missing[0]!r}", file=path, remedy="use export_options' table")
+    marked = frame[frame["chosen"].notna()].groupby("item_id")["alternate"].apply(list).to_dict()
+    if unknown := sorted(map(str, set(marked) - set(questions.frame["item_id"]))):
+        raise DataError(f"{unknown[0]!r:.80} is not one of these questions", file=path)
+    made: dict[str, Item] = {}  # by sentence
+    for item in questions:
+        if item.item_id in marked:
+            chosen = choose_options(item, marked[item.item_id], choice=choice)
+            made.setdefault(" ".join(item.text.split()), chosen)
+    return Items.from_records(made.values(), attrs={**questions.attrs, "choice": choice})
 
 
 def alternates_of(item: Item) -> list[str]:

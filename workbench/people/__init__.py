@@ -1,8 +1,9 @@
-"""Human judgments of items: campaigns, protocols, costs and agreement.
+"""Human judgments of items, in batches: protocols, one table of judgments, and what it says.
 
-`Campaign` is one SQLite database that gives out pages and keeps every answer; `protocol` describes the steps.
-`simulate` lets models or rates take the place of people, `expected_cost` says what a campaign would cost,
-`export_pages` and `import_pages` exchange pages with crowdsourcing services.
+`export_step` writes the pages of the next step for a crowdsourcing service or a form, `import_answers` adds
+the answers to the table, and `survivors`, `funnel`, `agreement` and `predictions` read it. `protocol`
+describes the steps; `simulate` lets models or rates take the place of people, and `expected_cost` says what
+people would cost.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from workbench.analysis import lemmas
@@ -99,26 +98,18 @@ class Protocol:
         Whether people choose among the item's candidates; else they type a word.
     accept : tuple of str
         Matches that count as right (:data:`workbench.people.protocols.MATCHES`).
-    lease : float
-        Seconds for which a page is reserved; items not answered by then are assigned to other people.
-    drawn : bool
-        Whether each item is judged at one step alone, which is drawn, instead of at all of them in turn. Then
-        one person can play alone, and a subject's pages of the steps alternate.
 
     Examples
     --------
     >>> from workbench import people
-    >>> once = people.Protocol("once", (people.ProtocolStep("passage"),), lease=600)
-    >>> people.Protocol.from_json(once.to_json()) == once
-    True
+    >>> people.Protocol("once", (people.ProtocolStep("passage"),)).accept
+    ('exact',)
     """
 
     name: str
     steps: tuple[ProtocolStep, ...]
     candidates: bool = False
     accept: tuple[str, ...] = ("exact",)
-    lease: float = 3600.0
-    drawn: bool = False
 
     def __post_init__(self) -> None:
         is_accepted = MATCHES[0] in self.accept and set(self.accept) <= set(MATCHES[:-1])
@@ -126,18 +117,11 @@ class Protocol:
         check_value("name", self.name, bool(self.name), "a name")
         check_value("steps", self.steps, bool(self.steps), "a ProtocolStep or more")
         check_value("accept", self.accept, is_accepted, matches)
-        check_value("lease", self.lease, 0 < self.lease < math.inf, "more than 0 seconds")
 
-    def to_json(self) -> str:
-        """Return the protocol as JSON."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Protocol:
-        """Read the JSON of `to_json`."""
-        values = json.loads(text)
-        steps = tuple(ProtocolStep(**step) for step in values["steps"])
-        return cls(**{**values, "steps": steps, "accept": tuple(values["accept"])})
+    def match(self, guesses: Sequence[str], answer: Any, candidates: Sequence[str] | None) -> str:
+        """Return the best match of guesses; another one of the candidates is no match, however alike."""
+        others = {*(candidates or ())} - {answer} if self.candidates else set()
+        return best_match([word for word in guesses if word not in others], str(answer))
 
 
 LAMBADA = Protocol(
@@ -171,8 +155,8 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
     **settings
         ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
         step (see `ProtocolStep`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``,
-        ``"sentence"``, or ``"both"`` for two steps, in which no person judges an item twice. ``accept``,
-        ``lease``, ``candidates`` and ``drawn``: see `Protocol`.
+        ``"sentence"``, or ``"both"`` for two steps, in which no person judges an item twice. ``accept``
+        and ``candidates``: see `Protocol`.
 
     Returns
     -------

@@ -49,9 +49,9 @@ def context_accuracy(
         read whole, so that all accuracies are of the same items.
     unit : {"sentences", "words"}
     judgments : DataFrame, optional
-        People's answers, of a game or campaign (:meth:`workbench.people.Campaign.judgments`). Those about the
-        target sentence alone and the whole passage are a line, ``people``. Where the context unfolds sentence
-        by sentence, ``people, unfolding`` is the cumulative share of right guesses.
+        People's answers (:func:`workbench.people.score_judgments`, or of a game). Those about the target
+        sentence alone and the whole passage are a line, ``people``. Where the context unfolds sentence by
+        sentence, ``people, unfolding`` is the cumulative share of right guesses.
     seed : int, default 0
         Decides among equal scores, and draws the replicates.
 
@@ -144,7 +144,7 @@ def _people(judgments: pd.DataFrame) -> list[tuple[Any, ...]]:
     """Return rows of people's judgments, by the context shown."""
     if missing := sorted({"condition", "prediction_correct", "last_answer"} - set(judgments.columns)):
         raise DataError(
-            f"the judgments have no column {missing[0]!r}", remedy="pass what Campaign.judgments() returns"
+            f"the judgments have no column {missing[0]!r}", remedy="pass what people.score_judgments returns"
         )
     done = reports.last_words(judgments)
     rows: list[tuple[Any, ...]] = []

@@ -104,32 +104,6 @@ def writing(file: Path | str, what: str = "this file", *also: type[Exception]) -
         raise DataError(f"{what} cannot be written ({reason(error)})", file=file, remedy=remedy) from error
 
 
-@contextmanager
-def database_errors(
-    file: Path | str, what: str = "this database", *, patience: float, remedy: str
-) -> Iterator[None]:
-    """Convert SQLite's errors into DataErrors.
-
-    `what` says what the file is; `patience` is the time (seconds) that SQLite waits for another process;
-    `remedy` is that for a damaged file.
-    """
-    import sqlite3  # noqa: PLC0415 - few have a database
-
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
-            problem = f"{what} is in use: no turn to write within {patience:.0f} seconds"
-            raise DataError(problem, file=file, remedy="try again later") from error
-        raise DataError(
-            f"{what} cannot be read or written ({reason(error)})",
-            file=file,
-            remedy="free some space and check that you may write there; else restore a copy",
-        ) from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema makes messages that are no text
-        raise DataError(f"{what} is damaged ({reason(error)})", file=file, remedy=remedy) from error
-
-
 def innermost(error: BaseException) -> BaseException:
     """Return the innermost of nested errors; the wrappers of requests and urllib3 say less."""
     while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):

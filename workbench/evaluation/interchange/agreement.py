@@ -57,7 +57,7 @@ def _shown(value: float, write: Callable[[float], str] = "{:.3f}".format) -> str
     return "not known" if np.isnan(value) else write(value)
 
 
-def agreement(answers: pd.DataFrame) -> Agreement:
+def answer_agreement(answers: pd.DataFrame) -> Agreement:
     """Measure the agreement of people: columns ``item_id``, ``person``, ``prediction`` (null: no answer).
 
     Case does not count.
@@ -149,7 +149,7 @@ def _shares(answers: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.assign(accuracy=table["n_right"] / table["n"].where(table["n"] > 0), low=low, high=high)
 
 
-def majority(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+def majority_answers(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Return the commonest answer to each item; among equals the seed draws one.
 
     Of `answers`, the columns ``item_id`` and ``prediction`` (null: no answer) are read. Columns are item_id,

@@ -407,7 +407,8 @@ def _columns(file: _File, named: Mapping[str, str]) -> dict[str, str]:
             chosen[role] = name
         elif role in {"item", "prediction"}:
             if "Input.page" in present:
-                raise file.error("these are pages of a campaign", "pass it to workbench.people.import_pages")
+                problem = "these are answers to exported pages"
+                raise file.error(problem, "pass the file to workbench.people.import_answers")
             raise file.error(
                 f"none of the columns {', '.join(present)} is called {', '.join(usual[:-1])} or {usual[-1]}",
                 f'name the one that holds the {role}: columns={{"{role}": "..."}}',
@@ -460,7 +461,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
         predictions=schema.check_predictions(both),
         people=agreement.accuracy_by_person(answered),
         by_item=agreement.accuracy_by_item(answered),
-        agreement=agreement.agreement(answered),
+        agreement=agreement.answer_agreement(answered),
     )
 
 
@@ -498,7 +499,7 @@ def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -
 
 def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:
     """Return the predictions of the majority; ``p_correct`` is that of the draw among equals."""
-    majority = agreement.majority(answered, seed)
+    majority = agreement.majority_answers(answered, seed)
     name = f"majority of {answered['person'].nunique()} people"
     frame = schema.from_answers(items, majority[["item_id", "prediction"]], model=name)
     tied = dict(zip(majority["item_id"], majority["tied"], strict=True))

@@ -1,1 +1,1 @@
-"""The guessing game: the widget, and single-player campaigns."""
+"""The guessing game: the widget, and the game of one person."""

@@ -1,34 +1,51 @@
-"""Single-player campaigns: their protocols, locations and players."""
+"""The guessing game of one person: its pages, and what the table of judgments says of them."""
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from workbench.items.items import Items
+from workbench.items.notes import text_digest
 from workbench.items.schema import content_digest
-from workbench.people import Campaign, Protocol, ProtocolStep, RefusalError, Subject
+from workbench.people import Protocol, ProtocolStep, score_judgments
+from workbench.people.judgments import (
+    REPEATED,
+    is_about,
+    judgments_home,
+    judgments_of,
+    read_person,
+    record_judgments,
+    row_of,
+)
+from workbench.people.protocols import Condition
 from workbench.people.protocols import protocol as named_protocol
-from workbench.predictions.store import items_digest
-from workbench.storage.errors import DataError, check_option, writing
-from workbench.storage.paths import data_home
+from workbench.people.tasks import (
+    Task,
+    check_guesses,
+    check_person,
+    check_questions,
+    n_shown_at_first,
+    task_of,
+)
+from workbench.storage.errors import DataError, check_option, check_value
+
+Answers = dict[int, list[Mapping[str, Any]] | None]
 
 PLAYER = "me"
 """Name of the person who plays, where none is passed."""
 
-_EVERYBODY = 1000  # people who may judge an item: none is taken from a person because others were quicker
-_TEN_YEARS = 10 * 365 * 86_400.0  # seconds: a page waits for its only reader
-_LONGEST_NAME = 80
 
-
-def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
+def game_protocol(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
     """Return a protocol for a single player.
 
-    Each item is judged in one condition, which is drawn where there are several. Nothing stops an item, so
-    every player can judge all of them. Case does not count.
+    Each item is judged in one condition, which is drawn where there are several. Case does not count.
 
     Parameters
     ----------
@@ -40,8 +57,8 @@ def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
 
     Examples
     --------
-    >>> from workbench.widgets.guess.game import solitary
-    >>> [(step.condition, step.guesses, step.per_page) for step in solitary("lambada").steps]
+    >>> from workbench.widgets.guess.game import game_protocol
+    >>> [(step.condition, step.guesses, step.per_page) for step in game_protocol("lambada").steps]
     [('passage', 1, 10), ('sentence', 3, 20)]
     """
     if not isinstance(protocol, str):
@@ -53,73 +70,208 @@ def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
     if (condition := settings.pop("condition", "both")) != "both":
         check_option("condition", condition, [*steps, "both"] if len(steps) > 1 else ["both"])
         steps = {condition: steps[condition]}
-    alone = tuple(_for_everybody(step) for step in steps.values())
-    accept = ("exact", "case")
-    chosen = replace(base, steps=alone, accept=accept, lease=_TEN_YEARS, drawn=len(alone) > 1)
-    return named_protocol(chosen, **settings)
+    alone = tuple(replace(step, people=1, passes="any", price=0.0) for step in steps.values())
+    return named_protocol(replace(base, steps=alone, accept=("exact", "case")), **settings)
 
 
-def _for_everybody(step: ProtocolStep) -> ProtocolStep:
-    return replace(step, people=_EVERYBODY, passes="any", price=0.0)
+@dataclass(frozen=True)
+class Page:
+    """Tasks that are shown together.
+
+    Attributes
+    ----------
+    id : int
+        From 1.
+    step : int
+        Step of the protocol, from 1.
+    condition : {"passage", "sentence", "unfolding"}
+    guesses : int
+        Words that may be typed for each task.
+    tasks : tuple of Task
+    """
+
+    id: int
+    step: int
+    condition: Condition
+    guesses: int
+    tasks: tuple[Task, ...]
 
 
-def default_path(items: Items, protocol: Protocol, seed: int, name: str | None = None) -> Path:
-    """Return the path of the campaign of these items, protocol and seed below ``data/guess``."""
-    if name is None:
-        digest = content_digest(items_digest(items), protocol.to_json(), seed)
-        sets = sorted(set(items.frame["dataset"] + "-" + items.frame["split"]))[:2]
-        words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join([*sets, protocol.name]))
-        name = f"{words.strip('-')[:_LONGEST_NAME]}-{digest}"
-    elif not re.fullmatch(rf"[\w][\w .-]{{0,{_LONGEST_NAME - 1}}}", name):
-        expected = f"up to {_LONGEST_NAME} letters, digits, spaces, dots and hyphens"
-        raise DataError(f"expected a name of {expected}, got {name!r:.60}", remedy="or pass path=")
-    return data_home() / "guess" / f"{name}.db"
+class Game:
+    """One person's game, whose state is that person's file in a table of judgments.
+
+    Items, protocol and seed give the pages; those items that the person has judged otherwise (in another
+    condition, step or form of the text) are left out. So the same game goes on wherever it is opened.
+
+    Parameters
+    ----------
+    items : Items
+    protocol : Protocol
+    person : str, optional
+        "me" by default.
+    folder : path, optional
+        Folder of the table; ``data/guess`` by default.
+    seed : int, default 0
+        Draws the order of the items and the condition of each.
+    """
+
+    def __init__(
+        self,
+        items: Items,
+        protocol: Protocol,
+        person: str | None = None,
+        folder: Path | str | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_questions(items, protocol, "guess")
+        self.items, self.protocol = items, protocol
+        self.person, self.folder = check_person(PLAYER if person is None else person), judgments_home(folder)
+        self.key = content_digest(str(self.folder.absolute()), self.person)
+        self._digests = list(map(text_digest, items.frame["text"]))
+        order = np.random.default_rng(seed).permutation(len(items)).tolist()
+        n_steps = len(protocol.steps)
+        self._pages: list[tuple[int, list[int]]] = []  # step from 0, and items; pages of the steps alternate
+        by_step = [_chunks(order[number::n_steps], step) for number, step in enumerate(protocol.steps)]
+        for turn in range(max(map(len, by_step))):
+            self._pages += [
+                (number, pages[turn]) for number, pages in enumerate(by_step) if turn < len(pages)
+            ]
+        self._steps = {index: number for number, indices in self._pages for index in indices}
+
+    def answers(self) -> Answers:
+        """Return the person's answers to the items of this game, by index; None for items left out of it."""
+        index_of = {item_id: index for index, item_id in enumerate(self.items.frame["item_id"])}
+        answers: Answers = {index: [] for index in range(len(self.items))}
+        for row in read_person(self.folder, self.person):
+            index = index_of.get(row["item_id"])
+            if index is None or not is_about(row, self._digests[index]):
+                continue
+            rows = answers[index]
+            if rows is not None:
+                answers[index] = [*rows, row] if self._belongs(row, index) else None
+        return answers
+
+    def _belongs(self, row: Mapping[str, Any], index: int) -> bool:
+        step = self._steps[index]
+        condition, variant = self.protocol.steps[step].condition, self.items.frame["variant"].iloc[index]
+        return (row["step"], row["condition"]) == (step + 1, condition) and row["variant"] in {None, variant}
+
+    def is_finished(self, index: int, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether nothing more is asked about an item after a person's answers to it."""
+        if not rows or self.protocol.steps[self._steps[index]].condition != "unfolding":
+            return bool(rows)
+        item, last = self.items[index], rows[-1]
+        match = self.protocol.match(last["guesses"], item.answer, item.candidates)
+        return match in self.protocol.accept or last["shown"] >= len(item.context)
+
+    def finished_pages(self, answers: Answers) -> list[bool]:
+        """Return whether each page is answered; one without items in the game is."""
+        return [
+            all(rows is None or self.is_finished(index, rows) for index, rows in self._rows(page, answers))
+            for page in self._pages
+        ]
+
+    def item_ids(self, numbers: Sequence[int]) -> list[str]:
+        """Return the ids of the items of some pages, from 1."""
+        ids = self.items.frame["item_id"]
+        return [ids.iloc[index] for number in numbers for index in self._pages[number - 1][1]]
+
+    def _rows(self, page: tuple[int, list[int]], answers: Answers) -> list[tuple[int, Any]]:
+        return [(index, answers[index]) for index in page[1]]
+
+    def next_page(self) -> Page | None:
+        """Return the first page that is not answered; None if all are."""
+        finished = self.finished_pages(self.answers())
+        return self.page(finished.index(False) + 1) if False in finished else None
+
+    def page(self, number: int) -> Page:
+        """Return a page, from 1, as it is after the answers so far."""
+        if not 1 <= number <= len(self._pages):
+            raise DataError(f"there is no page {number}")
+        step, _ = page = self._pages[number - 1]
+        described = self.protocol.steps[step]
+        tasks = [
+            self._task(index, described, rows)
+            for index, rows in self._rows(page, self.answers())
+            if rows is not None
+        ]
+        return Page(number, step + 1, described.condition, described.guesses, tuple(tasks))
+
+    def _task(self, index: int, step: ProtocolStep, rows: Sequence[Mapping[str, Any]]) -> Task:
+        item, finished = self.items[index], self.is_finished(index, rows)
+        n_shown = n_shown_at_first(item, step.condition)
+        if rows and step.condition == "unfolding":
+            n_shown = rows[-1]["shown"] + (not finished)
+        task = task_of(item, n_shown, candidates=self.protocol.candidates)
+        return replace(task, guesses=tuple(rows[-1]["guesses"]) if rows else (), finished=finished)
+
+    def answer(
+        self,
+        number: int,
+        item_id: str,
+        guesses: Sequence[str],
+        shown: int | None = None,
+        seconds: float | None = None,
+    ) -> Task | None:
+        """Save an answer to a task of a page; it is on the disk when this returns.
+
+        The same answer may be sent again; nothing changes then.
+
+        Parameters
+        ----------
+        number : int
+            Page.
+        item_id : str
+        guesses : sequence of str
+            The words, in order; an empty word if the person gives up.
+        shown : int, optional
+            Number of context sentences that were shown.
+        seconds : float, optional
+            Time that the person took.
+
+        Returns
+        -------
+        Task or None
+            In unfolding after a wrong guess: the same item with one more sentence. Else None.
+
+        Raises
+        ------
+        DataError
+            If the task is not on the page, or was answered with other words, or a value is not valid.
+        """
+        task = self._task_on(number, item_id)
+        step, item = self.protocol.steps[self._pages[number - 1][0]], self.items[item_id]
+        words = check_guesses(guesses, step, item, candidates=self.protocol.candidates)
+        n_shown = task.shown if shown is None else shown
+        if not (isinstance(n_shown, int) and 0 <= n_shown <= task.shown) or (
+            step.condition != "unfolding" and n_shown != task.shown
+        ):
+            raise DataError(
+                f"expected an answer with {task.shown} context sentences shown, got {shown!r:.40}"
+            )
+        if seconds is not None:
+            valid = isinstance(seconds, int | float) and 0 <= seconds < math.inf
+            check_value("seconds", seconds, valid, "0 or more")
+        row = row_of(
+            item, self.person, step=self._pages[number - 1][0] + 1, condition=step.condition, n_shown=n_shown,
+            guesses=words, seconds=seconds,
+        )  # fmt: skip
+        [reason] = record_judgments([row], self.folder)
+        if reason not in {"", REPEATED}:
+            raise DataError("this item was answered before, with other words or in another condition")
+        task = self._task_on(number, item_id)
+        return None if task.finished else task
+
+    def _task_on(self, number: int, item_id: str) -> Task:
+        for task in self.page(number).tasks:
+            if task.item_id == item_id:
+                return task
+        raise DataError(f"the item {item_id!r:.80} is not on page {number}")
+
+    def judgments(self) -> pd.DataFrame:
+        """Return the person's judgments of the items; see :func:`workbench.people.score_judgments`."""
+        return score_judgments(self.items, judgments_of(read_person(self.folder, self.person)), self.protocol)
 
 
-def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Campaign:
-    """Open or create the campaign at a path; DataError if it has other items or another protocol."""
-    with writing(path.parent, "the folder of this campaign"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        try:
-            return Campaign.create(path, items, protocol, seed)
-        except DataError:
-            if not path.exists():  # else another process was quicker
-                raise
-    campaign = Campaign.open(path)
-    has_items = items_digest(campaign.items()) == items_digest(items)
-    if not has_items or campaign.protocol != protocol:
-        campaign.close()
-        other = (
-            f"another protocol or other settings ({campaign.protocol.name!r})" if has_items else "other items"
-        )
-        raise DataError(
-            f"this campaign has {other}", file=path, remedy="pass the same, or another path or name"
-        )
-    return campaign
-
-
-def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subject:
-    """Return a subject by name or number; a new name is added."""
-    if isinstance(subject, Subject):
-        subject = subject.id
-    wanted = PLAYER if subject is None else subject
-    if isinstance(wanted, str):
-        wanted = " ".join(wanted.split())
-        if (existing := _find_subject(campaign, wanted)) is not None:
-            return existing
-        with suppress(RefusalError):  # another process was quicker
-            return replace(campaign.add_subject(wanted), token=None)
-    existing = _find_subject(campaign, wanted)
-    if existing is None:
-        problem = f"there is no subject {wanted!r:.60} in this campaign"
-        raise DataError(problem, file=campaign.path, remedy="pass a name; a new one is added")
-    return existing
-
-
-def _find_subject(campaign: Campaign, wanted: str | int) -> Subject | None:
-    people = campaign.subjects()
-    for number, name in zip(people["subject"].tolist(), people["name"].tolist(), strict=True):
-        if wanted == (name if isinstance(wanted, str) else number):
-            return Subject(int(number), str(name))
-    return None
+def _chunks(indices: Sequence[int], step: ProtocolStep) -> list[list[int]]:
+    return [list(indices[start : start + step.per_page]) for start in range(0, len(indices), step.per_page)]

@@ -12,7 +12,7 @@ const plural = (n, noun) => `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
 function render({ model, el }) {
   const uid = `wg${Math.random().toString(36).slice(2, 9)}`;
   const s = { state: null, place: 0, key: "", warned: false, picked: -1, since: 0, pending: new Set(), spent: new Map() };
-  const store = `workbench-guess ${model.get("game")}`; // words that are typed and not yet saved, by task
+  const store = `workbench-guess ${model.get("key")}`; // words that are typed and not yet saved, by task
   const longest = model.get("longest");
 
   // ---- words that are not saved yet outlive the page and the kernel
@@ -203,13 +203,13 @@ function render({ model, el }) {
     next.hidden = working && !item;
     back.disabled = s.place === 0;
     submit.disabled = !working || nOpen() > 0 || tasks().some((each) => !each.finished);
-    next.textContent = { review: "Next page ›", done: "Look again" }[stage] ?? (item && isDone(item) ? "Go on ›" : "Next ›");
-    if (stage === "done" && !s.state.waits) next.hidden = true;
+    next.textContent = stage === "review" ? "Next page ›" : item && isDone(item) ? "Go on ›" : "Next ›";
+    if (stage === "done") next.hidden = true;
   }
   function drawTop() {
     const { stage, answered, total } = s.state;
     const n = tasks().length;
-    title.textContent = stage === "review" ? "The answers of this page" : stage === "done" ? (s.state.waits ? "Nothing to do now" : "All done") : page().candidates ? TITLES.candidates : TITLES[page().condition];
+    title.textContent = stage === "review" ? "The answers of this page" : stage === "done" ? "All done" : page().candidates ? TITLES.candidates : TITLES[page().condition];
     const unsaved = tasks().filter((item) => !item.finished && s.pending.has(keyOf(item))).length;
     progress.textContent = [stage === "page" && `${n - nOpen()} of ${n} on this page`, `${number(answered + (unfolds() ? 0 : unsaved))} of ${number(total)} answered`, s.state.name].filter(Boolean).join(" · ");
     const rows = stage === "review" ? s.state.review.map((row) => ({ label: row.correct ? "right" : "wrong", kind: row.correct ? "wg-right" : "wg-wrong" })) : tasks().map((item) => ({ label: isDone(item) ? "answered" : "open", kind: isDone(item) ? "wg-answered" : "" }));
@@ -282,7 +282,7 @@ function render({ model, el }) {
       h("tbody", {}, ...s.state.score.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, h("bdi", {}, cell)))))));
   }
   function drawDone() {
-    fill(view, h("div", { class: "wg-empty" }, h("p", {}, s.state.waits ? "No item is due for you now: the others have stopped, or other people are judging them." : `You have answered all ${plural(s.state.total, "item")}.`), scores()));
+    fill(view, h("div", { class: "wg-empty" }, h("p", {}, `You have answered all ${plural(s.state.total, "item")}.`), scores()));
     fill(fields);
   }
 

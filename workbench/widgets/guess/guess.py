@@ -13,17 +13,15 @@ import traitlets
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.items.ablation import split_variant
-from workbench.items.items import Items, check_items
-from workbench.items.schema import content_digest
+from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.people import Campaign, Page, Protocol, ProtocolStep, RefusalError, Subject, Task, reports
-from workbench.people.assignment import LONGEST_GUESS, open_page, task_of
+from workbench.people import Protocol, ProtocolStep, reports, unfold
 from workbench.people.protocols import best_match
-from workbench.people.simulation import unfold
+from workbench.people.tasks import LONGEST_GUESS, Task, task_of
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError, check_option
-from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
+from workbench.widgets.guess.game import Game, Page, game_protocol
 from workbench.widgets.shared.passages import BLANK_MARK
 from workbench.widgets.shared.widget import StaticView, Widget, closed_on_error, read_assets
 
@@ -45,12 +43,10 @@ class Guess(Widget):
 
     Attributes
     ----------
-    campaign : Campaign
-        The database that holds every answer.
-    subject : Subject
-        Who plays.
+    game : Game
+        Pages and answers; ``game.person`` plays, ``game.folder`` holds the table of judgments.
     page : Page or None
-        The page that is open; None after it was submitted, and where no item is due.
+        The page that is open; None after it was submitted, and where all are answered.
     feedback : bool
         Whether the answers of a page are shown after it was submitted.
     """
@@ -60,32 +56,26 @@ class Guess(Widget):
     feedback = traitlets.Bool(default_value=True)
     height = traitlets.Int(460, min=320).tag(sync=True)
     longest = traitlets.Int(LONGEST_GUESS, read_only=True).tag(sync=True)
-    game = traitlets.Unicode("", read_only=True).tag(sync=True)
+    key = traitlets.Unicode("", read_only=True).tag(sync=True)
 
     @closed_on_error
-    def __init__(
-        self, campaign: Campaign, subject: Subject, *, runs: Sequence[ModelPredictions] = (), **options: Any
-    ) -> None:
+    def __init__(self, game: Game, *, runs: Sequence[ModelPredictions] = (), **options: Any) -> None:
         super().__init__(**options)
-        self.campaign, self.subject, self._runs = campaign, subject, list(runs)
-        self._items = campaign.items()
-        self._row_of = {item_id: index for index, item_id in enumerate(self._items.frame["item_id"])}
-        self._answers = dict(zip(self._items.frame["item_id"], self._items.frame["answer"], strict=True))
+        self.game, self._runs = game, list(runs)
+        self._row_of = {item_id: index for index, item_id in enumerate(game.items.frame["item_id"])}
         self._models = [_by_item(each) for each in self._runs]
-        self._task_ids: dict[int, dict[int, str]] = {}  # by page and index; the browser knows only indices
         self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
         self._review: list[dict[str, Any]] = []  # of the page that was submitted last
-        self.page: Page | None = None
+        self.page: Page | None = game.next_page()
         # names this game in what a page remembers of words that are typed and not yet sent
-        self.set_trait("game", content_digest(str(campaign.path.absolute()), subject.id))
-        self._load_page()
+        self.set_trait("key", game.key)
+        self._refresh()
 
     # -- what Python sees
 
     def judgments(self) -> pd.DataFrame:
-        """Return this person's answers in the order of arrival; see `Campaign.judgments`."""
-        frame = self.campaign.judgments()
-        return frame[frame["subject"] == self.subject.id].reset_index(drop=True)
+        """Return this person's answers to the items; see :func:`workbench.people.score_judgments`."""
+        return self.game.judgments()
 
     def predictions(self, condition: Condition | None = None) -> pd.DataFrame:
         """Return this person's answers as predictions, which tables and :func:`workbench.compare` take.
@@ -101,16 +91,19 @@ class Guess(Widget):
         Returns
         -------
         DataFrame
-            See :meth:`workbench.people.Campaign.predictions`; the model is ``person: `` and the name. Of a
-            sentence alone the variant ends in ``(query only)``.
+            See :func:`workbench.people.predictions`; the model is ``person: `` and the name. Of a sentence
+            alone the variant ends in ``(query only)``.
         """
-        conditions = [step.condition for step in self.campaign.protocol.steps]
+        conditions = [step.condition for step in self.game.protocol.steps]
         chosen = condition or ("passage" if "passage" in conditions else conditions[0])
         check_option("condition", chosen, list(dict.fromkeys(conditions)))
         judged = self._submitted_judgments()
         judged = judged[judged["condition"] == chosen]
-        items = self._items.where(self._items.frame["item_id"].isin(judged["item_id"]).to_numpy())
-        return reports.predictions(judged, items, self.subject.name)
+        return reports.predictions_of_scored(self.game.items, judged.assign(model=self._name))
+
+    @property
+    def _name(self) -> str:
+        return f"person: {self.game.person}"
 
     def score(self) -> Table:
         """Return the accuracy of this person, and of the models of `runs` on the same items.
@@ -128,10 +121,10 @@ class Guess(Widget):
         """
         judged = self._submitted_judgments()
         rows: list[dict[str, Any]] = []
-        for step in {step.condition: step for step in self.campaign.protocol.steps}.values():
+        for step in {step.condition: step for step in self.game.protocol.steps}.values():
             group = judged[judged["condition"] == step.condition]
             if len(group):
-                rows.append(_score_row(f"person: {self.subject.name}", step.condition, group))
+                rows.append(_score_row(self._name, step.condition, group))
             if step.condition == "unfolding":
                 continue  # models that saw all of the passage are no match
             for run, by_item in zip(self._runs, self._models, strict=True):
@@ -146,17 +139,20 @@ class Guess(Widget):
         ]  # fmt: skip
         columns = [TableColumn("model"), TableColumn("condition"), TableColumn("n", "count")]
         columns += [with_interval("accuracy", "share")]
-        if any(step.guesses > 1 for step in self.campaign.protocol.steps):
+        if any(step.guesses > 1 for step in self.game.protocol.steps):
             columns.append(with_interval("accuracy_any", "share"))
         table = pd.DataFrame(rows, columns=names)
         table.attrs["note"] = "Wilson intervals over items, 95 %."
         return Table(table, TableLayout("Words that were guessed", tuple(columns)))
 
     def _submitted_judgments(self) -> pd.DataFrame:
-        """Return this person's final judgments, without those on the open page."""
-        with self.campaign.read_transaction() as connection:
-            page, frame = open_page(connection, self.subject.id), self.judgments()
-        return reports.last_words(frame[frame["page"] != page] if page is not None else frame)
+        """Return this person's final judgments, without those on pages that are not submitted."""
+        answers, frame = self.game.answers(), reports.last_words(self.judgments())
+        is_open = [not finished for finished in self.game.finished_pages(answers)]
+        if self.page is not None:
+            is_open[self.page.id - 1] = True
+        submitted = self.game.item_ids([page for page, each in enumerate(is_open, 1) if not each])
+        return frame[frame["item_id"].isin(submitted)]
 
     def context_shares(self, models: Predictor | Iterable[Predictor] = ()) -> dict[str, pd.DataFrame]:
         """Return the share guessed by the number of context sentences, for this person and for models.
@@ -166,8 +162,9 @@ class Guess(Widget):
         frame = self.judgments()
         done = reports.last_words(frame)
         done = done[done["condition"] == "unfolding"]
-        items = self._items.where(self._items.frame["item_id"].isin(done["item_id"]).to_numpy())
-        curves = {f"person: {self.subject.name}": reports.unfolding(frame)}
+        items = self.game.items
+        items = items.where(items.frame["item_id"].isin(done["item_id"]).to_numpy())
+        curves = {self._name: reports.unfolding(frame)}
         for model in [models] if isinstance(models, Predictor) else models:
             curves[model.name] = unfold(items, model)
         return curves
@@ -191,125 +188,120 @@ class Guess(Widget):
     def _on_answer(self, message: Mapping[str, Any]) -> None:
         """Save an answer; if it is refused, report why and show the page unchanged."""
         try:
-            page, index = int(message["page"]), int(message["task"])
-            item_id = self._task_ids.get(page, {}).get(index, "")
+            number, index = int(message["page"]), int(message["task"])
+            item_id = self.game.page(number).tasks[index].item_id
             self._answer_task(
-                page, item_id, message["guesses"], shown=message.get("shown"), seconds=message.get("seconds")
+                number,
+                item_id,
+                message["guesses"],
+                shown=message.get("shown"),
+                seconds=message.get("seconds"),
             )
-        except RefusalError as error:
+        except DataError as error:
             self._refuse(message, error)
         else:
             self._send_view(message)
 
-    def _answer_task(self, page: int, item_id: str, guesses: Sequence[str], **seen: Any) -> Task | None:
-        following = self.campaign.answer(page, self.subject.id, item_id, guesses, **seen)
+    def _answer_task(self, number: int, item_id: str, guesses: Sequence[str], **seen: Any) -> Task | None:
+        following = self.game.answer(number, item_id, guesses, **seen)
         if following is not None:
             self._wrong.setdefault(item_id, []).extend(guesses)
         self._refresh()
         return following
 
     def answer(self, item_id: str, guesses: Sequence[str]) -> Task | None:
-        """Answer a task of the open page from Python, as simulated players do; errors as `Campaign.answer`.
+        """Answer a task of the open page from Python, as simulated players do.
 
         In unfolding, after a wrong guess, the same item with one more sentence is returned; else None.
+        DataError if no page is open, the task is not on it, or was answered with other words.
         """
         with self._lock:
-            following = self._answer_task(self._open_page(), item_id, guesses)
+            following = self._answer_task(self._open_page().id, item_id, guesses)
             self._send_view({})
         return following
 
-    def _open_page(self) -> int:
+    def _open_page(self) -> Page:
         if self.page is None:
             raise DataError("no page is open", remedy="take one with next_page()")
-        return self.page.id
+        return self.page
 
     def _on_submit(self, message: Mapping[str, Any]) -> None:
         try:
-            self._submit(int(message["page"]))
-        except RefusalError as error:
+            self._submit()
+        except DataError as error:
             self._refuse(message, error)
         else:
             self._send_view(message)
 
     def submit(self) -> None:
-        """Submit the open page; RefusalError if a task has no answer."""
+        """Go from the open page to its answers; DataError if a task has none."""
         with self._lock:
-            self._submit(self._open_page())
+            self._submit()
             self._send_view({})
 
-    def _submit(self, page: int) -> None:
-        self.campaign.submit(page, self.subject.id)
-        before, self.page = self.page, None
-        if before is not None and before.id == page and self.feedback:
-            self._review = self._review_of(before)
+    def _submit(self) -> None:
+        page = self.game.page(self._open_page().id)
+        if n_open := sum(not task.finished for task in page.tasks):
+            problem = f"{n_open} of the tasks of page {page.id} have no answer"
+            raise DataError(problem, remedy="answer them; an empty guess is an answer")
+        self.page = None
+        if self.feedback:
+            self._review = self._review_of(page)
         else:
-            self._load_page()
+            self.page = self.game.next_page()
 
     def next_page(self) -> Page | None:
-        """Go on after a submitted page; return the next open page, or None if no item is due."""
+        """Go on after a submitted page; return the next open page, or None if all are answered."""
         with self._lock:
-            self._review = []
-            self._load_page()
-            self._send_view({})
+            self._on_next({})
             return self.page
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
         self._review = []
-        self._load_page()
+        self.page = self.game.next_page()
+        self._refresh()
         self._send_view(message)
 
-    def _refuse(self, message: Mapping[str, Any], error: RefusalError) -> None:
+    def _refuse(self, message: Mapping[str, Any], error: DataError) -> None:
         lane = {name: message.get(name) for name in ("lane", "from")}
-        self.send({"type": "error", **lane, "message": f"{error.reason}: {error}", "reason": error.reason})
-        self._review = []
-        self._load_page()
+        self.send({"type": "error", **lane, "message": str(error)})
+        self._refresh()
         self._send_view({})
 
     # -- how it is answered
 
-    def _load_page(self) -> None:
-        """Open the current page, or the next one."""
-        self.page = self.campaign.next_page(self.subject.id)
-        tasks = () if self.page is None else self.page.tasks
-        if self.page is not None:
-            self._task_ids[self.page.id] = {index: task.item_id for index, task in enumerate(tasks)}
-        wrong = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
-        self._wrong = {
-            task.item_id: wrong.get(task.item_id) or [word for word in task.guesses if word]
-            for task in tasks
-            if not task.finished
-        }
-
     def _refresh(self) -> None:
         """Read the open page again, which another view may have changed."""
-        if not self._review:
-            self._load_page()
+        if self.page is None:
+            return
+        self.page = self.game.page(self.page.id)
+        wrong = self._wrong if self.page.condition == "unfolding" else {}
+        self._wrong = {
+            task.item_id: wrong.get(task.item_id) or [word for word in task.guesses if word]
+            for task in self.page.tasks
+            if not task.finished
+        }
 
     def _send_view(self, message: Mapping[str, Any]) -> None:
         lane = {name: message.get(name) for name in ("lane", "from")}
         self.send({"type": "view", **lane, **self._state()})
 
-    def _progress(self) -> dict[str, Any]:
-        people = self.campaign.subjects()
-        [answered] = people.loc[people["subject"] == self.subject.id, "n_judgments"].tolist()
-        return {"answered": int(answered), "total": len(self._items)}
-
     def _state(self) -> dict[str, Any]:
         """Return what is drawn: the open page, the answers of the last one, or the end of the game."""
         stage = "page" if self.page is not None else "review" if self._review else "done"
-        progress = self._progress()
-        state: dict[str, Any] = {"stage": stage, "name": self.subject.name, **progress, "page": None}
-        if self.page is not None:
-            state["page"] = self._page_view(self.page)
-        state["review"] = self._review if stage == "review" else []
-        state["score"] = self._score_rows() if stage != "page" and self.feedback else []
-        state["waits"] = stage == "done" and progress["answered"] < progress["total"]
-        return state
+        answers = [(index, rows) for index, rows in self.game.answers().items() if rows is not None]
+        answered = sum(self.game.is_finished(index, rows) for index, rows in answers)
+        return {
+            "stage": stage, "name": self.game.person, "answered": answered, "total": len(answers),
+            "page": None if self.page is None else self._page_view(self.page),
+            "review": self._review if stage == "review" else [],
+            "score": self._score_rows() if stage != "page" and self.feedback else [],
+        }  # fmt: skip
 
     def _page_view(self, page: Page) -> dict[str, Any]:
         return {
             "id": page.id, "condition": page.condition, "guesses": page.guesses,
-            "candidates": self.campaign.protocol.candidates,
+            "candidates": self.game.protocol.candidates,
             "tasks": [self._task_view(page, index, task) for index, task in enumerate(page.tasks)],
         }  # fmt: skip
 
@@ -328,26 +320,23 @@ class Guess(Widget):
         return view
 
     def _outcome(self, item_id: str, guesses: Sequence[str]) -> dict[str, Any]:
-        answer = str(self._answers[item_id])
+        answer = str(self.game.items[self._row_of[item_id]].answer)
         best = best_match(guesses, answer)
-        return {"answer": answer, "match": best, "correct": best in self.campaign.protocol.accept}
+        return {"answer": answer, "match": best, "correct": best in self.game.protocol.accept}
 
     def _review_of(self, page: Page) -> list[dict[str, Any]]:
         """Return the tasks of a submitted page with their answers, and the models' guesses."""
-        judged = reports.last_words(self.judgments())  # another view may have sent them
-        answers = {row["item_id"]: row for row in judged[judged["page"] == page.id].to_dict("records")}
         rows = []
         for index, task in enumerate(page.tasks):
-            answer = answers[task.item_id]
-            item = self._items[self._row_of[task.item_id]]
+            item = self.game.items[self._row_of[task.item_id]]
             passage = task_of(item, len(item.sentences), candidates=False)
             rows.append(
                 {
                     "place": index, "query": task.query, "sentences": passage.sentences,
-                    "guesses": [word for word in answer["guesses"] if word],
-                    "shown": int(answer["shown"]) if page.condition == "unfolding" else None,
+                    "guesses": [word for word in task.guesses if word],
+                    "shown": task.shown if page.condition == "unfolding" else None,
                     "models": self._model_guesses(task.item_id, alone=page.condition == "sentence"),
-                    **self._outcome(task.item_id, answer["guesses"]),
+                    **self._outcome(task.item_id, task.guesses),
                 }
             )  # fmt: skip
         return rows
@@ -379,20 +368,20 @@ class Guess(Widget):
         return rows
 
     def _guesses(self, condition: str) -> int:
-        return max(step.guesses for step in self.campaign.protocol.steps if step.condition == condition)
+        return max(step.guesses for step in self.game.protocol.steps if step.condition == condition)
 
     def _static(self, limit: int) -> StaticView:
         state = self._state()
         page = state["page"]
         tasks = [task for task in page["tasks"] if not task["finished"]] if page else []
         numbers = [
-            ("Campaign", f"{state['name']}, protocol {self.campaign.protocol.name}"),
+            ("Person", f"{state['name']}, protocol {self.game.protocol.name}"),
             ("Answered", f"{state['answered']:,} of {state['total']:,} items"),
         ]
         if state["stage"] == "page":
             numbers.append(("Open", f"{len(tasks)} of {len(page['tasks'])} on this page have no answer yet."))
         elif state["stage"] == "done":
-            numbers.append(("Open", "No item is due now." if state["waits"] else "All items are answered."))
+            numbers.append(("Open", "All items are answered."))
         for model, condition, right, interval in self._score_rows() if self.feedback else ():
             numbers.append((f"{model}, {condition}", f"{right}, {interval}"))
         rows = [
@@ -456,14 +445,13 @@ def _model_row(
 
 
 def guess(
-    items: Items | Campaign,
+    items: Items,
     protocol: str | Protocol = "lambada",
     *,
-    subject: str | int | Subject | None = None,
-    path: Path | str | None = None,
-    name: str | None = None,
+    person: str | None = None,
+    folder: Path | str | None = None,
     runs: Any = None,
-    feedback: bool | None = None,
+    feedback: bool = True,
     seed: int = 0,
     height: int | None = None,
     **settings: Any,
@@ -471,29 +459,27 @@ def guess(
     """Guess missing words by the protocols of the data sets, and compare yourself with models.
 
     A page of passages or target sentences is shown, one at a time; Enter goes to the next guess or task,
-    Shift+Enter back. Every answer is saved at once in a database, so the same call goes on where the person
-    stopped, after a restart and in another browser. No person gets an item in two conditions.
+    Shift+Enter back. Every answer is saved at once in the person's file of judgments, so the same call goes
+    on where the person stopped, after a restart and in another browser. No person gets an item in two
+    conditions.
 
     Parameters
     ----------
-    items : Items or Campaign
-        A Campaign is played by its own protocol, and `protocol`, `path`, `name`, `seed` and settings do not
-        apply.
+    items : Items
     protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
         ``lambada``: each item is shown as a whole passage, with one guess, or as its target sentence alone,
         with three; which, is drawn. ``unfolding``: the target sentence, then one sentence of context more
         after each wrong guess. ``cbt``: ten candidates, with the context or without; which, is drawn.
         ``completion``: five options.
-    subject : str, int or Subject, optional
-        Who plays: a name, or a number in the campaign; "me" by default. A new name is added.
-    path : path, optional
-        The database; by default ``data/guess/<name>.db``.
-    name : str, optional
-        By default made of the data set, the protocol, and a digest of items, settings and seed.
+    person : str, optional
+        Who plays; "me" by default.
+    folder : path, optional
+        Folder of the table of judgments (:func:`workbench.people.read_judgments`), one file a person;
+        ``data/guess`` by default.
     runs : Run, DataFrame or str, or several of these, optional
         Predictions to show beside the answers after a page, and in the score.
-    feedback : bool, optional
-        Whether answers are shown after a page. By default they are, but not for a Campaign that is passed.
+    feedback : bool, default True
+        Whether answers are shown after a page.
     seed : int, default 0
         Draws the order of the items, and their conditions.
     height : int, optional
@@ -505,35 +491,22 @@ def guess(
     Returns
     -------
     Guess
-        ``.score()``, ``.predictions()`` and ``.unfolding()`` are the person's results; ``.campaign`` holds
-        those of all.
+        ``.judgments()``, ``.score()``, ``.predictions()`` and ``.unfolding()`` are the person's results.
 
     Raises
     ------
     DataError
-        If there are no items, one lacks what the protocol needs, or the database holds other items.
+        If there are no items, one lacks what the protocol needs, or the person's file cannot be read.
 
     Examples
     --------
     >>> from tempfile import mkdtemp
-    >>> game = wb.guess(items, subject="Ada", path=f"{mkdtemp()}/ada.db", runs=runs)
+    >>> game = wb.guess(items, person="Ada", folder=mkdtemp(), runs=runs)
     >>> game.page.condition, len(game.page.tasks)
     ('passage', 10)
     >>> game.close()
     """
-    is_campaign = isinstance(items, Campaign)
-    if (path is not None and name is not None) or (is_campaign and (path or name or settings)):
-        problem = "a campaign has its own path and settings" if is_campaign else "got both a path and a name"
-        raise DataError(problem, remedy="leave the others out")
-    if isinstance(items, Campaign):
-        campaign = items
-    else:
-        check_items(items, "guess")
-        chosen = solitary(protocol, **settings)
-        file = Path(path) if path is not None else default_path(items, chosen, seed, name)
-        campaign = open_campaign(file, items, chosen, seed)
-    guessed = [] if runs is None else predictions_of(runs, campaign.items())
-    feedback = not isinstance(items, Campaign) if feedback is None else feedback
-    player = player_of(campaign, subject)
-    height = (600 if campaign.protocol.candidates else 460) if height is None else height
-    return Guess(campaign, player, runs=guessed, feedback=feedback, height=height)
+    game = Game(items, game_protocol(protocol, **settings), person, folder, seed)
+    guessed = [] if runs is None else predictions_of(runs, items)
+    height = (600 if game.protocol.candidates else 460) if height is None else height
+    return Guess(game, runs=guessed, feedback=feedback, height=height)

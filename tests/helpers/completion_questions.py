@@ -1,4 +1,4 @@
-"""Questions to groom, each with thirty alternates."""
+"""Sentence completion questions, each with thirty alternates."""
 
 import workbench as wb
 from workbench.items.schema import Item

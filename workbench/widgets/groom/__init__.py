@@ -1,1 +1,0 @@
-"""The grooming view: a person picks four of the alternates of a sentence."""
