@@ -62,7 +62,7 @@ def evaluate(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa:
 
 
 def leaderboard(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa: ARG001 - as above
-    """Rank all models: what is kept is measured already."""
+    """Rank all models, of which nothing is in the cache."""
     import_module("workbench.evaluation.leaderboard")
 
     with timed(numbers, "all"):
@@ -110,7 +110,7 @@ def compare(numbers: Numbers, names: list[str], folder: Path) -> None:
 
 
 def listed(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa: ARG001 - as above
-    """List the runs of a store, and rank them by what is kept."""
+    """List the runs of a store, and rank them by the measures in the cache."""
     import_module("workbench.evaluation.leaderboard")
 
     with timed(numbers, "runs"):
@@ -196,7 +196,7 @@ def report(folder: Path, options: argparse.Namespace) -> None:
     tell(Row("wb.compare, first message", paint, "s", goal=5))
     tell(Row("wb.compare, slowest click", 1000 * got["compare"]["click"], "ms", goal=300))
     tell(Row("wb.runs", got["listed"]["runs"], "s", goal=2))
-    tell(Row("wb.leaderboard, kept measures", got["listed"]["leaderboard"], "s", goal=2))
+    tell(Row("wb.leaderboard, measures in the cache", got["listed"]["leaderboard"], "s", goal=2))
     one, two = (got["clustered"][f"{workers}, clock"] for workers in (1, 2))
     tell(Row("predict, two workers", two, "s", peer="one worker", theirs=one))
     ratio = one / two

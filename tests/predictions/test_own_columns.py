@@ -142,7 +142,7 @@ def test_annotations_without_ids_say_what_to_pass(items):
     for call in (
         lambda: wb.evaluate(run, by="genre", annotations=items.extra),
         lambda: accuracy_by_column(run, items.extra, by="genre"),
-        lambda: align(items, run, annotations=items.extra),
+        lambda: align(items, run, annotations=items.extra).slices("genre"),
         lambda: wb.browse(items, items.extra),
         lambda: items.query("genre = play", items.extra),
     ):

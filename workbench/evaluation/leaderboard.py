@@ -62,7 +62,7 @@ _SCORE_COLUMNS = (
 )  # fmt: skip
 _OWN_COLUMNS = {
     *MEASURED, *SPREAD, *_AGAINST, *_PUBLISHED, "place", "protocol", "traits", "sets",
-    "outcomes", "item_ids", "in_contest",
+    "item_ids", "in_contest",
 }  # fmt: skip
 _TABLES = (  # table, split, variant; a system that an earlier table has is not listed again
     ("lambada", "test", "plain"),
@@ -161,10 +161,9 @@ def leaderboard(
     measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs, items)
     groups: dict[Group, list[MeasuredRun]] = {}
     for run in measured_runs:
-        if run.row:
-            groups.setdefault((*run.group, protocol_of(run.row)), []).append(run)
-    present = {name for group in groups.values() for run in group for name in run.datasets}
-    reported = _published(names, chosen, present) if published else {}
+        groups.setdefault((*run.group, protocol_of(run.row)), []).append(run)
+    datasets = {name for run in measured_runs for name, *_ in run.row["sets"] if name}
+    reported = _published(names, chosen, datasets) if published else {}
     rows: list[dict[str, Any]] = []
     keys = [*names, "protocol"]
     unplaced: list[str] = []
@@ -175,7 +174,7 @@ def leaderboard(
         if not _is_mixed(ranked):
             unplaced += [row["model"] for row in ranked if not (row["published"] or row["in_contest"])]
         rows += [dict(zip(keys, key, strict=True)) | row for row in ranked]
-    measures.save()
+    measures.close()
     apart = _add_distinctions([row for row in rows if not row["published"]], keys)
     first_names = ("protocol", "place", "model", "system", "run", *VARIANT, *apart)
     head = [*names, *(name for name in dict.fromkeys(first_names) if name not in names)]
@@ -184,7 +183,6 @@ def leaderboard(
     dtypes = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | dtypes)
     table[apart] = table[apart].convert_dtypes()
-    datasets = {name for run in measured_runs for name in run.datasets}
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
     read = {row["model"]: (round(share * row["n"]), row["n"]) for row, share in shares}
