@@ -5,6 +5,7 @@ import hashlib
 import html
 import json
 import re
+import sys
 import types
 
 import altair as alt
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 from adversarial_text import PAGES, STRINGS
 from attentive import Windows
+from html_page import Page as HtmlPage
 from hypothesis import given
 from hypothesis import strategies as st
 from random_predictions import annotated, predicted
@@ -24,7 +26,7 @@ from workbench import cli
 from workbench.datasets.fetch import entries
 from workbench.items.notes import write_notes
 from workbench.storage.errors import DataError
-from workbench.widgets.publish.pages import make_page, script_json
+from workbench.widgets.publish.pages import script_json
 from workbench.widgets.publish.site import MANIFEST, file_names, terms
 from workbench.widgets.shared.published import column_data
 
@@ -51,6 +53,16 @@ def data_of(page):
     return json.loads(re.search(r'id="wp-data">(.*?)</script>', page, re.DOTALL)[1])
 
 
+def cells_of(data, name):
+    """Return the text of each row in a column of a page's data."""
+    (column,) = [each for each in data["columns"] if each["name"] == name]
+    texts = column["texts"]
+    return [
+        [texts[each] for each in code] if isinstance(code, list) else None if code < 0 else texts[code]
+        for code in column["codes"]
+    ]
+
+
 def test_each_view_is_a_page_of_its_own_that_holds_its_data(folder, read):
     views = {
         "Passages": wb.browse(ITEMS, TABLE, FRAMES, where="n_tokens > 60"),
@@ -67,15 +79,20 @@ def test_each_view_is_a_page_of_its_own_that_holds_its_data(folder, read):
         page = read(name)
         assert f'href="{name}.html"' in read("index")
         assert "//" not in "".join(re.findall(r'(?:src|href)="([^"]*)"', page))  # nothing of another host
+        if name == "weights":
+            assert "<script" not in page
+            continue
         (script,) = re.findall(r'<script type="module">(.*?)</script>', page, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"default-src 'none'; script-src 'sha256-{digest}'" in page
         assert "unsafe-eval" not in page
     data = data_of(read("passages"))
-    assert [item["id"] for item in data["items"]] == ITEMS.frame["item_id"].tolist()
-    assert data["state"]["where"] == "n_tokens > 60"
-    assert len(data_of(read("weights"))["items"]) == 3
-    assert len(data_of(read("table"))["texts"]) == 30
+    passing = TABLE["n_tokens"] > 60
+    assert cells_of(data, "item_id") == TABLE.loc[passing, "item_id"].tolist()
+    assert "Items that pass: " in read("passages")
+    assert cells_of(data_of(read("charts")), "item_id") == ITEMS.frame["item_id"].tolist()
+    assert "This view needs Python" in read("weights")
+    assert data_of(read("table"))["n"] == 30
 
 
 def test_a_chart_is_drawn_by_vega_and_stands_there_as_a_table(folder, read):
@@ -99,7 +116,8 @@ def test_what_is_no_view_is_refused_and_nothing_is_written(folder):
     for views in (
         {"a": 3}, {},
         [ITEMS], {" ": TABLE},
-        {"a": wb.browse}, {"a": type(TABLE)},
+        {"a": wb.browse}, {"a": type(TABLE)}, {"a": TABLE.style},
+        {"a": types.SimpleNamespace(_repr_html_=lambda: "<b>bold</b>")},
     ):  # fmt: skip
         refused(wb.publish, folder, views)
     assert not folder.exists()
@@ -109,17 +127,19 @@ def test_what_is_no_view_is_refused_and_nothing_is_written(folder):
 
 
 def test_listed_items_come_first_and_the_page_says_how_many_were_left_out(folder, read):
-    browser = wb.browse(ITEMS, TABLE, where="n_tokens > 60", sort="-n_tokens")
+    browser = wb.browse(ITEMS, TABLE, query="the", sort="-n_tokens")
     wb.publish(folder, {"Passages": browser, "Table": TABLE[["item_id"]]}, max_items=5)
     data, page = data_of(read("passages")), read("passages")
-    assert {item["id"] for item in data["items"]} == set(browser.selection.frame["item_id"][:5])
+    assert set(cells_of(data, "item_id")) == set(browser.selection.frame["item_id"][:5])
+    assert cells_of(data, "item_id") == sorted(cells_of(data, "item_id")), "in the order of the items"
     assert f"5 of {len(ITEMS)} items; the others were left out." in page
     assert "5 of 30 rows; the others were left out." in read("table")
     assert "5 of 30 items" in read("index")
-    assert all(len(column["data"]) == 5 for column in data["columns"])
+    assert all(len(column["codes"]) == 5 for column in data["columns"])
+    assert (data["n"], data["state"]["sort"], data["state"]["search"]) == (5, "-n_tokens", "the")
 
 
-@pytest.mark.parametrize("kilobytes", [30, 40, 60])
+@pytest.mark.parametrize("kilobytes", [20, 30, 40])
 def test_a_site_keeps_within_its_size(folder, kilobytes, read):
     more = wb.browse(ITEMS, current=ITEMS.frame["item_id"][20])
     wb.publish(
@@ -128,9 +148,9 @@ def test_a_site_keeps_within_its_size(folder, kilobytes, read):
     data = [data_of(read(name)) for name in ("passages", "table", "more")]
     texts = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in data]
     assert sum(len(text.encode()) for text in texts) <= 1000 * kilobytes
-    assert 0 < len(data[0]["items"]) < 30
+    assert 0 < data[0]["n"] < 30
     more = data[2]
-    assert more["state"]["current"] in {"", *(item["id"] for item in more["items"])}
+    assert more["state"]["current"] in {"", *cells_of(more, "item_id")}
 
 
 def test_a_view_that_does_not_fit_is_an_error(folder):
@@ -138,12 +158,27 @@ def test_a_view_that_does_not_fit_is_an_error(folder):
         wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)}, max_megabytes=0.001)
 
 
-def test_a_comparison_of_which_items_were_left_out_says_what_its_numbers_are_of(folder, read):
-    wb.publish(folder, {"Models": wb.compare(ITEMS, FRAMES, TABLE, resamples=20)}, max_items=7)
+def test_a_comparison_has_the_numbers_of_all_items_and_its_cells(folder, read):
+    widget = wb.compare(ITEMS, FRAMES, TABLE, resamples=20, sort="disagreement")
+    wb.publish(folder, {"Models": widget}, max_items=7)
     data = data_of(read("models"))
-    assert data["n_compared"] == 30
-    assert len(data["items"]) == 7
-    assert "The table of the models and the matrix are of all items" in read("models")
+    page = HtmlPage(re.search(r'<details class="wp-numbers".*?</details>', read("models"), re.DOTALL)[0])
+    assert cells_of(data, "item_id") == widget.to_frame()["item_id"].tolist()[:7], "in the order of the view"
+    pair = widget.comparison.pairs().iloc[0]
+    told = f"model 1 right, model 0 wrong{pair['n_only_b']} items; the other way: {pair['n_only_a']}."
+    assert told in page.text
+    for row in widget.comparison.table().itertuples():
+        assert f"{row.label}Accuracy, % {100 * row.accuracy:.1f}" in page.text.replace("\n", "")
+    cells = data["outcomes"]["cells"]
+    assert [row[k] for k, row in enumerate(cells)] == [None, None]
+    assert cells[1][0]["about"].startswith(f": {pair['n_only_b']:,} items; the other way: ")
+    frame = widget.to_frame()[:7]
+    for name in ("model 0: correct", "model 1: correct"):
+        assert cells_of(data, name) == ["yes" if value else "no" for value in frame[name]]
+    for name in widget.comparison.columns:
+        (column,) = [each for each in data["columns"] if each["name"] == name]
+        labels = [each.label for each in widget.comparison.bins(name)]
+        assert [each["label"] for each in column["facet"]["bins"]] == labels
 
 
 # -- what is not passed on
@@ -162,9 +197,8 @@ def test_tags_and_notes_are_published_only_where_that_is_asked(folder, read):
     assert "my private note" not in page
     wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)}, notes=True)
     data = data_of(read("passages"))
-    assert data["items"][0]["tags"] == ["my-secret-tag"]
-    assert data["items"][0]["note"] == "my private note"
-    assert "tags" in [facet["name"] for facet in data["facets"]]
+    assert cells_of(data, "tags")[0] == ["my-secret-tag"]
+    assert cells_of(data, "note")[0] == "my private note"
 
 
 @pytest.mark.parametrize(
@@ -289,9 +323,7 @@ def test_an_empty_folder_is_taken_and_a_file_is_not(folder):
 def test_a_view_that_fails_leaves_the_site_as_it_was(folder):
     wb.publish(folder, {"One": TABLE})
     before = (folder / "one.html").read_bytes()
-    broken = types.SimpleNamespace(_repr_html_=lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        wb.publish(folder, {"One": TABLE[:3], "Broken": broken})
+    refused(wb.publish, folder, {"One": TABLE[:3], "Broken": TABLE.style})
     assert (folder / "one.html").read_bytes() == before
     assert [path.name for path in folder.parent.iterdir() if path.name not in ("home", "site")] == []
 
@@ -317,23 +349,26 @@ def test_json_ends_no_script(text):
     written.encode()
 
 
-def test_columns_are_what_filters_see():
+def test_a_column_has_each_value_once_in_the_order_of_lists():
     table = pd.DataFrame({
-        "number": [1.5, np.inf, None], "whole": pd.array([1, None, 3], dtype="Int64"),
+        "number": [1.5, np.inf, None], "whole": pd.array([30, None, 3], dtype="Int64"),
         "truth": [True, False, None],
-        "text": ["B", None, "a"], "labels": [["a"], [], None], "none": [None] * 3, "mixed": ["a", 1, None],
+        "text": ["B", None, "a"], "labels": [["b", "a"], [], None], "none": [None] * 3,
+        "mixed": ["a", 1, "a"],
     })  # fmt: skip
-    columns = {name: column_data(table, name, ranked=True) for name in table}
+    data = {"columns": [column_data(table, name) for name in table]}
+    columns = {each["name"]: each for each in data["columns"]}
     kinds = ["numbers", "numbers", "yes or no", "text", "labels", "nothing", "text"]
     assert [each["kind"] for each in columns.values()] == kinds
-    assert [each["data"] for each in columns.values()] == [
-        [1.5, "inf", None], [1.0, None, 3.0], [True, False, None], ["B", None, "a"],
-        [["a"], None, None], [None] * 3,
-        ["a", "1", None],
+    assert [each["codes"] for each in columns.values()] == [
+        [0, 1, -1], [1, -1, 0], [1, 0, -1], [1, -1, 0], [[1, 0], [], []], [-1] * 3, [1, 0, 1],
     ]  # fmt: skip
-    assert [each["whole"] for each in columns.values()] == [False, True, False, False, False, False, False]
-    rank = columns["text"]["rank"]
-    assert rank[2] < rank[0]
+    assert columns["number"]["values"] == [1.5, sys.float_info.max]
+    assert [cells_of(data, name) for name in ("number", "whole", "truth", "text", "labels", "mixed")] == [
+        ["1.5", "inf", None], ["30", None, "3"], ["yes", "no", None], ["B", None, "a"],
+        [["b", "a"], [], []], ["a", "1", "a"],
+    ]  # fmt: skip
+    json.loads(script_json(data))
 
 
 CATEGORIES = {
@@ -378,8 +413,9 @@ def test_columns_with_two_headings_have_both_in_their_name(folder, read):
     scores = pd.DataFrame({"model": ["a", "a", "b"], "rank": [1, 3, 8]})
     table = scores.groupby("model").agg({"rank": ["mean", "count"]})
     wb.publish(folder, {"Ranks": table})
-    columns = {each["name"]: each["data"] for each in data_of(read("ranks"))["columns"]}
-    assert columns == {"model": ["a", "b"], "rank mean": [2.0, 8.0], "rank count": [2.0, 1.0]}
+    data = data_of(read("ranks"))
+    columns = {each["name"]: cells_of(data, each["name"]) for each in data["columns"]}
+    assert columns == {"model": ["a", "b"], "rank mean": ["2", "8"], "rank count": ["2", "1"]}
     refused(wb.publish, folder, {"x": scores.set_index("model", drop=False)})
 
 
@@ -400,13 +436,6 @@ def test_a_filter_for_known_numbers_is_said_in_words_where_none_is_missing():
     assert browser._listing.chosen("n_tokens")[0] == []
 
 
-def test_a_page_keeps_html_of_others_as_it_is():
-    view = types.SimpleNamespace(_repr_html_=lambda: "<b>bold</b>")
-    page = make_page(view, "a", max_items=1, max_bytes=1, notes=False)
-    assert page.content == "<b>bold</b>"
-    assert not page.script
-
-
 # -- the command
 
 
@@ -418,7 +447,7 @@ def test_the_command_publishes_runs_and_items(folder, capsys, read):
     pages = {"index", "about", "passages", "models", "measures"}
     assert {path.stem for path in folder.glob("*.html")} == pages
     assert run.run in read("about")
-    assert len(data_of(read("models"))["items"]) == 9
+    assert data_of(read("models"))["n"] == 9
     assert cli.main(["publish", str(folder), "--dataset", "sample", "--max-megabytes", "0.1"]) == 0
     assert {path.stem for path in folder.glob("*.html")} == {"index", "about", "passages"}
     assert cli.main(["publish", str(folder)]) == 1

@@ -170,6 +170,15 @@ class Bin:
     high: float = np.nan
 
     @property
+    def facet(self) -> list[Any] | None:
+        """The choice that lists these rows: ``[value]``, or ``[low, high]``; None for several rare values."""
+        if self.key == NULL:
+            return [None]
+        if not np.isnan(self.low):
+            return [None if not np.isfinite(end) else end for end in (self.low, self.high)]
+        return list(self.query.operands) if self.query.operator == "=" else None
+
+    @property
     def is_range(self) -> bool:
         """Whether the bin is one of adjoining ranges, which may be empty."""
         return self.key.startswith("from:")

@@ -21,7 +21,7 @@ function render({ model, el }) {
     model.set("scale", model.get("scale") === "linear" ? "square root" : "linear");
     model.save_changes();
   });
-  const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", hidden: model.get("published") || null, title: "Save the passage as a figure", onchange: () => {
+  const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", title: "Save the passage as a figure", onchange: () => {
     const format = figure.value.toLowerCase();
     figure.value = "";
     if (format) ask("figure", { type: "figure", kind: format });

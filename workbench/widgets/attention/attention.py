@@ -23,7 +23,6 @@ from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError, check_option
 from workbench.widgets.shared.list_widget import state_part
 from workbench.widgets.shared.passages import BLANK_MARK, blanked_text, item_kind
-from workbench.widgets.shared.published import PublishedView, Rows
 from workbench.widgets.shared.shading import shaded_passage, shadings
 from workbench.widgets.shared.widget import (
     StaticView,
@@ -187,48 +186,6 @@ class AttentionView(Widget):
             hidden=["Answer", "Prediction"], code=code,
         )  # fmt: skip
 
-    def published(self, *, notes: bool = False) -> PublishedView:  # noqa: ARG002 - there are none
-        """Return the view as the data of a static page: all items, with the weights of all rows."""
-        frame = self._items.frame
-        first = np.roll(np.arange(len(frame)), -self._row_of.get(self.current_id, 0))
-        state = {**self.state, "current": "", "reveal": self.reveal, "scale": self.scale}
-
-        def head(rows: Rows) -> dict[str, Any]:
-            held = frame["item_id"].iloc[rows].tolist()
-            current = self.current_id if self.current_id in held else ""
-            traits = {name: getattr(self, name) for name in ("height", "reveal", "scale")}
-            return {
-                "models": list(self._sources), "traits": traits | {"saved_key": "published"},
-                "empty": state | {"row": "", "reveal": False, "scale": "linear"},
-                "state": state | {"current": current, "row": self.row if current else ""},
-            }  # fmt: skip
-
-        code = f"wb.attention(models, items, model={self.model!r}, row={self.row!r})"
-        item, runs = self._published_item, self._runs
-        return PublishedView("PublishedAttention", "attention", self._items, first, head, item, runs, code)
-
-    def _published_item(self, row: int) -> dict[str, Any]:
-        """Return an item with its passage and, for each model, the weights of each row."""
-        item = self._items[row]
-        models: dict[str, Any] = {}
-        for model in self._sources:
-            attention = self._attention_of(item.item_id, model)
-            views = {name: attention_view(item, attention, name) for name in ("", *names_of(attention))}
-            passage, influence = views[""], self._influence(item, attention, "")
-            rows = {
-                name: {
-                    "weights": [_round_weight(piece[2]) for piece in (*view["context"], *view["query"])],
-                    **{key: view[key] for key in ("most", "sum", "parts")},
-                }
-                for name, view in views.items()
-            }
-            for name in rows if influence else ():
-                rows[name]["tau"] = (self._influence(item, attention, name) or {}).get("tau", "")
-            for side in ("context", "query"):
-                passage[side] = [piece[:2] for piece in passage[side]]
-            models[model] = {"passage": passage, "rows": rows, "influence": influence}
-        return {"id": item.item_id, "models": models}
-
     # -- what the page asks
 
     def _on_open(self, message: Mapping[str, Any]) -> None:
@@ -293,11 +250,6 @@ class AttentionView(Widget):
                 "model": self.model, "row": row, "passage": view,
             }
         )  # fmt: skip
-
-
-def _round_weight(weight: float | None) -> float | None:
-    """Return a weight rounded to four digits."""
-    return None if weight is None else float(f"{weight:.4g}")
 
 
 def names_of(attention: Attention) -> list[str]:

@@ -7,8 +7,7 @@ function render({ model, el }) {
     state: { reveal: false, table: false }, facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
     shown: false, waiting: false, open: null, labels: [], words: [], code: "", asks: false, annotating: null, picked: new Set(), columnsBefore: true,
   };
-  // A published page keeps no tags and notes
-  const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags(), published: Boolean(model.get("published")) };
+  const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags() };
 
   // ---- the frame of the widget
   const field = h("select", { class: "wb-field", "aria-label": "Search in", onchange: () => refilter() },
@@ -24,7 +23,7 @@ function render({ model, el }) {
   const way = h("button", { class: "wb-button", type: "button", onclick: () => c.change({ sort: descends() ? sort.value : `-${sort.value}` }) });
   const reveal = toggle("Show targets", "Show every target from the start", () => c.change({ reveal: on(reveal) }));
   const table = toggle("Table", "Show the list as a table", () => c.change({ table: on(table) && s.columnsBefore }));
-  c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files(), hidden: c.published || null }, "Download");
+  c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files() }, "Download");
   const copyView = copier(el, "Copy this view", () => s.code, "Copy the line of Python that builds this view again");
   c.helper = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", title: "Keyboard help", onclick: () => panels.help() }, "?");
   c.columnsButton = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Choose the columns of the table (c)", onclick: () => panels.columns() }, "Columns");
@@ -138,8 +137,8 @@ function render({ model, el }) {
           ...p.candidates.map((word) => h("li", { class: word === right ? "wb-right" : "" }, word))))),
       s.shown && p.shades && shadesLegend(p.shades),
       h("div", { class: "wb-marks" },
-        !c.published && h("button", { class: "wb-button", type: "button", "data-opens": "t", onclick: () => panels.tags() }, "Tags (t)"), ...tags,
-        !c.published && h("button", { class: "wb-button", type: "button", "data-opens": "n", onclick: () => panels.note() }, "Note (n)"), p.note && h("span", { class: "wb-note", dir: "auto" }, p.note)),
+        h("button", { class: "wb-button", type: "button", "data-opens": "t", onclick: () => panels.tags() }, "Tags (t)"), ...tags,
+        h("button", { class: "wb-button", type: "button", "data-opens": "n", onclick: () => panels.note() }, "Note (n)"), p.note && h("span", { class: "wb-note", dir: "auto" }, p.note)),
       ...extras(p));
     noted();
   }
@@ -173,7 +172,7 @@ function render({ model, el }) {
   const digits = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [i + 1, () => tagAs(i)]));
   const acts = {
     " ": () => flip(), c: () => panels.columns(), "?": () => panels.help(),
-    ...(c.published ? {} : { x: () => items.toggle(), t: () => panels.tags(), n: () => panels.note(), ...digits }),
+    x: () => items.toggle(), t: () => panels.tags(), n: () => panels.note(), ...digits,
   };
   const escape = () => {
     if (s.open === null) items.none();

@@ -44,7 +44,7 @@ from workbench.widgets.shared.passages import (
     stored_runs,
     token_weights,
 )
-from workbench.widgets.shared.published import Rows, passage_variants
+from workbench.widgets.shared.published import Rows, column_data, passages_data
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import attention_shading, shaded_passage
 from workbench.widgets.shared.widget import StaticView, closed_on_error, read_assets
@@ -78,7 +78,7 @@ class Browser(ListWidget):
         Entries of the state, which can be set alone.
     """
 
-    _verb, _host, _shows = "browse", "publishedLists.BrowserHost", "passages"
+    _verb, _shows = "browse", "passages"
     _esm = read_assets(*SCRIPTS, "browser/browser.js")
     _css = read_assets("shared/list.css", "browser/browser.css")
     _title = "Passages"  # of the static form
@@ -347,23 +347,46 @@ class Browser(ListWidget):
                              attention_shading(item, weights.get(self.attention))),
         }  # fmt: skip
 
-    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
-        listing = self._listing
-        titles = {name: column_title(name) for name in known_columns(listing) if notes or name != TAGS}
-        usual = table_columns(listing, "", extra=map(str, self._items.extra))
-        return super()._published_head(rows, notes=notes) | {
-            "names": {name: label(name) for name in listing.sortable if notes or name != TAGS},
-            "titles": titles, "usual": [name for name in usual if name in titles],
-            "beside": [str(name) for name in self._columns],
+    def _published_data(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        listing, opened = self._listing, self._published_open()
+        table = listing.table.iloc[rows].reset_index(drop=True)
+        names = [str(name) for name in table if notes or name != TAGS]
+        columns = [
+            column_data(
+                table, name, facet=listing.facets.get(name), hidden=name in TELLING and not self.reveal,
+                opened=name in opened,
+            )
+            for name in names
+        ]  # fmt: skip
+        for model, cells in self._prediction_texts(table["item_id"]).items():
+            texts = pd.DataFrame({model: cells})
+            columns.append(column_data(texts, model, hidden=not self.reveal) | {"label": model})
+        if notes:
+            texts = pd.DataFrame({"note": [self._note(item_id).note or None for item_id in table["item_id"]]})
+            columns.append(column_data(texts, "note"))
+        in_table = self.state["table"] is not False
+        visible = (
+            [name for name in self._columns_shown() if name in (*names, PASSAGE)] if in_table else [PASSAGE]
+        )
+        return {
+            "noun": "item", "n": len(rows), "columns": columns, "shown": ["item_id", *visible],
+            "passage": passages_data(self._items, rows),
         }  # fmt: skip
 
-    def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:
-        item, passage = self._items[row], self._passage(row)
-        names = ("id", "source", "kind", "answer", "candidates", "predictions", "attention")
-        spans = {"m": self._spans("mentions", row, mentions), "s": self._spans("speech", row, speech)}
-        weights = self._weights.get(item.item_id, {})
-        variants = passage_variants(item, spans, self._shadings, weights)
-        return {name: passage[name] for name in names + ("tags", "note") * notes} | {"variants": variants}
+    def _published_open(self) -> Sequence[str]:
+        """Return the facets that a page opens from the start."""
+        return ()
+
+    def _prediction_texts(self, ids: pd.Series[Any]) -> dict[str, list[str | None]]:
+        """Return the prediction of each model for some items as text."""
+        models = dict.fromkeys(row[0] for rows in self._predictions.values() for row in rows)
+        texts: dict[str, list[str | None]] = {f"prediction: {model}": [None] * len(ids) for model in models}
+        for index, item_id in enumerate(ids):
+            for model, guess, mark, rank, log_prob in self._predictions.get(item_id, ()):
+                numbers = [f"rank {rank}" if rank else "", f"ln p {log_prob}" if log_prob else ""]
+                cells = [f"{guess or 'no prediction'}", mark, *numbers]
+                texts[f"prediction: {model}"][index] = ", ".join(filter(None, cells))
+        return texts
 
     def _spans(self, name: str, row: int, find: Callable[[Item], list[Span]]) -> list[Span]:
         spans = self._marks[name][row] if name in self._marks else None

@@ -242,7 +242,7 @@ function panelsOf(c) {
   }
   function help() {
     open("?", "Keyboard help", () => c.helper, h("div", { class: "wb-panel-head" }, h("b", {}, "Keys"), button("Close", () => closeTo(c.list))),
-      h("dl", { class: "wb-keys" }, ...KEYS.filter(([key]) => !c.published || !/^[xSt1n]/.test(key)).flatMap(([key, action]) => [h("dt", {}, key), h("dd", {}, action)])),
+      h("dl", { class: "wb-keys" }, ...KEYS.flatMap(([key, action]) => [h("dt", {}, key), h("dd", {}, action)])),
       h("p", { class: "wb-hint" }, "Search ignores case. Direct speech is tinted. Click the blank, or press space, to show the target; its earlier mentions are then underlined."));
     node.querySelector("button").focus({ preventScroll: true });
   }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import NormalDist
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
+from workbench.analysis.binning import binning
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.align import align
 from workbench.evaluation.comparison import Comparison
@@ -27,6 +27,7 @@ from workbench.widgets.compare.page import (
     difference_numbers,
     item_rows,
     model_numbers,
+    prediction_texts,
     settings_numbers,
     slice_numbers,
 )
@@ -34,7 +35,7 @@ from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
 from workbench.widgets.shared.passages import align_to_items, cell_text, item_kind, stored_runs
-from workbench.widgets.shared.published import Rows, passage_variants
+from workbench.widgets.shared.published import Rows, column_data, passages_data
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import attention_shading, shaded_passage
 from workbench.widgets.shared.widget import StaticView, closed_on_error, read_assets
@@ -72,7 +73,7 @@ class Compare(ListWidget):
 
     _esm = read_assets(*_SCRIPTS)
     _css = read_assets("shared/list.css", "shared/chart_table.css", "compare/compare.css")
-    _verb, _host, _shows = "compare", "publishedComparison.ComparisonHost", "comparison of models"
+    _verb, _shows = "compare", "comparison of models"
     height = traitlets.Int(860, min=480).tag(sync=True)
     column = state_part("column", "The column of the chart.")
 
@@ -171,33 +172,50 @@ class Compare(ListWidget):
         if self._cells is None:
             self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
 
-    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
-        made, listing, models = self.comparison, self._listing, range(self.comparison.m)
-        self._resample()
-        several = [k for k in models if not np.array_equal(made.shares[k], made.correct[k])]
-        return super()._published_head(rows, notes=notes) | {
-            "overview": self._overview() | {"note": "", "asks": False}, "n_compared": made.n,
-            "models": [{"label": name} for name in made.labels],
-            "accuracies": view.accuracy_texts(made.shares, made.n, made.sampling.level),
-            "z": NormalDist().inv_cdf((1 + made.sampling.level) / 2),
-            "shares": {k: made.shares[k, rows].tolist() for k in several},
-            "best": listing.best, "best_probable": listing.best_probable, "slices": made.columns,
-            "columns_to_slice": [[name, label(name, unit=True)] for name in made.columns],
-            "baselines": {made.labels[k]: view.baseline_rows(made, k) for k in models},
-        }  # fmt: skip
+    def _published_sort(self) -> str:
+        return ""  # the orders of a comparison are of ranks and differences, which are no columns
 
-    def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:  # noqa: ARG002 - there are none
-        made, item, models = self.comparison, self.comparison.items[row], range(self.comparison.m)
-        top, n = made.top(row), len(tokens(item).words)
-        weights = {made.labels[k]: top[k]["attention"] for k in models if top[k]["attention"] is not None}
-        weights = {name: each for name, each in weights.items() if len(each) == n}
+    def _published_numbers(self) -> list[tuple[str, str]]:
+        self._resample()
+        made, models = self.comparison, list(range(self.comparison.m))
+        overview, best = self._overview(), (self._listing.best or (0, 0))[0]
+        slices = view.slice_bars(made, self.column, np.ones(made.n, dtype=bool), models)
+        return [
+            *model_numbers(made, overview, [None] * made.m),
+            *difference_numbers(made, overview, self._baseline(), best),
+            *slice_numbers(made, self.column, slices, models), *settings_numbers(made),
+        ]  # fmt: skip
+
+    def _published_data(self, rows: Rows, *, notes: bool) -> dict[str, Any]:  # noqa: ARG002 - there are none
+        self._resample()
+        made, labels = self.comparison, self.comparison.labels
+        texts = pd.DataFrame({
+            "item_id": made.items.frame["item_id"].to_numpy()[rows],
+            "answer": [made.answers[row] or "?" for row in rows],
+        })  # fmt: skip
+        for k, label_of_model in enumerate(labels):
+            texts[f"prediction: {label_of_model}"] = prediction_texts(made, k, rows.tolist())
+        correct = [f"{label}: correct" for label in labels]
+        table = made.frame_of([*correct, *made.columns]).iloc[rows].reset_index(drop=True)
+        names = list(map(str, texts))
+        headings = ["Item", "Answer", *labels]
+        columns = [
+            column_data(texts, name) | {"label": heading}
+            for name, heading in zip(names, headings, strict=True)
+        ]
+        columns += [column_data(table, name, facet=binning(name, table[name])) for name in correct]
+        columns += [
+            column_data(table, name, facet=self._listing.facets[name], opened=name == self.column)
+            for name in made.columns
+            if name not in names
+        ]
+        outcomes = [
+            [each and {"text": each["text"], "about": each["told"]} for each in row]
+            for row in self._cells or []
+        ]
         return {
-            "id": item.item_id, "kind": item_kind(item, item.book_id), "answer": item.answer,
-            "candidates": item.candidates,
-            "facts": self._facts(row), "attention": [*weights],
-            "marks": [mark[1:] for mark in view.item_row(made, row, models, item, STATE_OF_COMPARE)["marks"]],
-            "variants": passage_variants(item, {"m": mentions(item)}, self._shadings, weights),
-            **view.model_answers(made, row, models, item, limit=_WORDS),
+            "noun": "item", "n": len(rows), "columns": columns, "passage": passages_data(made.items, rows),
+            "shown": ["item_id", "passage", *names[1:]], "outcomes": {"models": labels, "cells": outcomes},
         }  # fmt: skip
 
     def _facts(self, row: int) -> list[tuple[str, str]]:

@@ -86,17 +86,20 @@ def item_rows(
     comparison: Comparison, rows: Sequence[int], visible: Sequence[int]
 ) -> tuple[list[str], list[list[str]]]:
     """Return headings, and for each item its passage, its answer and the prediction of each model."""
-    index = np.asarray(rows, dtype=np.intp)
-    words = [comparison.models[k].strings("prediction", comparison.rows[k][index]) for k in visible]
+    predictions = [prediction_texts(comparison, k, rows) for k in visible]
     cells = []
     for position, row in enumerate(rows):
         item = comparison.items[row]
-        predictions = [
-            _prediction(comparison, k, row, column[position].as_py())
-            for k, column in zip(visible, words, strict=True)
-        ]
-        cells.append([item.item_id, blanked_text(item), comparison.answers[row] or "?", *predictions])
+        texts = [column[position] for column in predictions]
+        cells.append([item.item_id, blanked_text(item), comparison.answers[row] or "?", *texts])
     return ["Item", "Passage", "Answer", *(comparison.labels[k] for k in visible)], cells
+
+
+def prediction_texts(comparison: Comparison, k: int, rows: Sequence[int]) -> list[str]:
+    """Return the prediction of a model for each item: whether it is right, its rank, and ln p."""
+    index = np.asarray(rows, dtype=np.intp)
+    words = comparison.models[k].strings("prediction", comparison.rows[k][index]).to_pylist()
+    return [_prediction(comparison, k, row, word) for row, word in zip(rows, words, strict=True)]
 
 
 def _prediction(comparison: Comparison, k: int, row: int, word: Any) -> str:

@@ -13,7 +13,6 @@ from workbench.render.labels import label, value_label
 from workbench.storage.errors import check_option
 from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
-from workbench.widgets.shared.published import Rows
 from workbench.widgets.shared.widget import StaticView, closed_on_error, read_assets
 
 PANELS = ("lemma_in_context", "in_context", "direct_speech", "target_class", "mention_distance", "n_tokens")
@@ -85,8 +84,8 @@ class Explorer(Browser):
         value = {"True": "yes", "False": "no"}.get(value, value)
         return f"The same wherever it is known: {value_label(name, value)}."
 
-    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
-        return super()._published_head(rows, notes=notes) | {"charts": self._charts()}
+    def _published_open(self) -> list[str]:
+        return [chart["name"] for chart in self._charts() if not chart["why"]]
 
     def _static(self, limit: int) -> StaticView:
         """Return the counts of the charts beside the numbers of the browser."""

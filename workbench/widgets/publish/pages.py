@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -15,16 +15,16 @@ import pandas as pd
 from markupsafe import Markup
 
 from workbench.items.items import Items
-from workbench.render.labels import label, tooltip
 from workbench.render.numbers import size
 from workbench.render.results import Table
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.passages import cell_text
+from workbench.widgets.shared.list_widget import ListWidget
+from workbench.widgets.shared.listing import facet
 from workbench.widgets.shared.published import PublishedView, column_data
 from workbench.widgets.shared.widget import Widget, read_assets, render
 
-_HOSTS = ("publish/query.js", "publish/listing.js", "publish/comparison.js", "publish/attention.js")
-_STATIC = 10  # passages, or words of a list, of a view that is published as a static page
+_FEW = 20  # rows of a table that needs no facets
+_STATIC = 200  # rows of a view that is published as its static form
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class PublishedPage:
     view_type: str  # for the list of pages
     content: str = ""  # HTML that stands there without a script
     script: str = ""  # draws the view from `data`
-    style: str = ""
     data: str = ""  # JSON
     notes: Sequence[str] = ()  # sentences above the view
     about: str = ""  # number of items or rows, for the list of pages
@@ -49,7 +48,7 @@ class PublishedPage:
         digest = b64encode(sha256(self.script.encode()).digest()).decode() if self.script else ""
         return render(
             "publish/page.html", heading=heading, title=title, file=file, links=links, digest=digest,
-            style=_markup(self.style + read_assets("publish/site.css")), notes=self.notes,
+            style=_markup(read_assets("publish/site.css")), notes=self.notes,
             content=_markup(self.content), has_state=self.has_state,
             script=_markup(self.script), data=[("wp-data", _markup(self.data))] if self.data else [],
         )  # fmt: skip
@@ -80,71 +79,72 @@ def _plain(value: Any) -> Any:
 
 def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bool) -> PublishedPage:
     """Return the page of a view, with as many items as fit."""
-    published = getattr(view, "published", None)
-    if isinstance(view, Widget) and callable(published):
-        return _widget_page(view, published(notes=notes), max_items=max_items, max_bytes=max_bytes)
+    if isinstance(view, ListWidget):
+        return _list_page(view.published(notes=notes), max_items=max_items, max_bytes=max_bytes)
     if isinstance(view, Widget):
-        note = "This view needs Python: the page shows it as a notebook keeps it."
+        note = "This view needs Python: the page shows its static form."
         return PublishedPage("static view", content=view.saved.render(_STATIC), notes=[note], about="static")
     altair = sys.modules.get("altair")
     if altair is not None and isinstance(view, altair.TopLevelMixin):
         return _chart_page(view)
     if isinstance(view, pd.DataFrame):
         return _table_page(view, max_items=max_items, max_bytes=max_bytes)
-    html = getattr(view, "_repr_html_", None)
-    if callable(html) and not isinstance(view, type) and isinstance(text := html(), str):
-        return PublishedPage("page", content=text, about=type(view).__name__)
     raise DataError(
         f"the view {name!r:.80} is a {type(view).__name__}, expected a widget, a chart, or a table",
-        remedy="such as wb.browse(items), wb.compare(items, runs), wb.evaluate(runs)",
+        remedy="such as wb.browse(items), wb.compare(items, runs), wb.evaluate(runs), or a pandas frame",
     )
 
 
-# -- widgets
+# -- lists
 
 
-def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_bytes: int) -> PublishedPage:
+def _list_page(view: PublishedView, *, max_items: int, max_bytes: int) -> PublishedPage:
     n = len(view.items)
-    rows, texts, head = _fit_rows(view, max_items=max_items, max_bytes=max_bytes)
-    data = head[:-1] + f',"items":[{",".join(texts)}]}}'
-    held = f"{len(rows):,} of {n:,} items"
-    notes = [f"{held}; the others were left out."] if len(rows) < n else []
-    if notes and view.host.startswith("publishedComparison"):
-        notes.append("The table of the models and the matrix are of all items, the rest of those listed.")
-    draws = f"publishedPage.start({view.host}, render);"
-    script = "\n".join([str(widget._esm), read_assets(*_HOSTS, "publish/site.js"), draws])  # noqa: SLF001 - anywidget's
-    ids = np.zeros(n, dtype=bool)
-    ids[rows] = True
+
+    def data_of(held: int) -> dict[str, Any]:
+        rows = view.rows[:held] if view.in_order else np.sort(view.rows[:held])
+        ids = set(view.items.frame["item_id"].iloc[rows])
+        current = view.state["current"] if view.state["current"] in ids else ""
+        return view.data(rows) | {"state": {**view.state, "current": current}}
+
+    held, data = _fitting(data_of, min(len(view.rows), max_items), max_bytes)
+    extent = _extent(held, len(view.rows), "item")
+    notes = [*view.notes, *_left_out(extent, is_part=held < len(view.rows))]
+    mask = np.zeros(n, dtype=bool)
+    mask[view.rows[:held]] = True
     return PublishedPage(
-        view.shows, script=script, style=str(widget._css), data=data,  # noqa: SLF001
-        notes=notes, about=held if notes else f"{n:,} item{'' if n == 1 else 's'}", has_state=True,
-        items=view.items.where(ids), n_items=n, runs=view.runs, code=view.code,
+        view.shows, content=_numbers(view.numbers), script=read_assets("publish/page.js"), data=data,
+        notes=notes, about=_extent(held, n, "item"), has_state=True, items=view.items.where(mask),
+        n_items=n, runs=view.runs, code=view.code,
     )  # fmt: skip
 
 
-def _fit_rows(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str], str]:
-    """Return the rows whose items fit, ascending, and these as JSON with the head; listed items are first."""
-    n = len(view.items)
-    others = np.setdiff1d(np.arange(n), view.first, assume_unique=True)
-    order = np.concatenate([np.asarray(view.first, dtype=np.intp), others])[:max_items]
-    texts: dict[int, str] = {}
-    head = script_json(view.head(np.sort(order)))
-    room = max_bytes - len(head.encode())
-    for row in map(int, order):
-        text = script_json(view.item(row))
-        room -= len(text.encode()) + 1
-        if room < 0:
-            break
-        texts[row] = text
-    if n and not texts:
-        raise DataError(
-            f"the view takes more than {size(max_bytes)} without any item",
-            remedy="publish fewer items or columns, or raise max_megabytes",
-        )
-    rows = sorted(texts)
-    if len(rows) < len(order):
-        head = script_json(view.head(np.asarray(rows, dtype=np.intp)))
-    return rows, [texts[row] for row in rows], head
+def _left_out(extent: str, *, is_part: bool) -> list[str]:
+    return [f"{extent}; the others were left out."] if is_part else []
+
+
+def _extent(held: int, n: int, noun: str) -> str:
+    return f"{held:,} of {n:,} {noun}s" if held < n else f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _numbers(numbers: Sequence[tuple[str, str]]) -> str:
+    """Return numbers as a table that folds; empty without any."""
+    return render("publish/numbers.html", numbers=numbers) if numbers else ""
+
+
+def _fitting(data_of: Callable[[int], dict[str, Any]], n: int, max_bytes: int) -> tuple[int, str]:
+    """Return how many of n rows fit into a size, and their data as JSON; DataError if none does."""
+    while True:
+        text = script_json(data_of(n))
+        size_in_bytes = len(text.encode())
+        if size_in_bytes <= max_bytes or n == 0:
+            return n, text
+        if n == 1:
+            raise DataError(
+                f"one item takes {size(size_in_bytes)}, expected {size(max_bytes)} at most",
+                remedy="publish fewer columns, or raise max_megabytes",
+            )
+        n = max(1, min(n - 1, int(n * 0.95 * max_bytes / size_in_bytes)))
 
 
 # -- charts
@@ -175,23 +175,21 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Publi
         twice = table.columns[table.columns.duplicated()][0]
         raise DataError(f"the column {twice!r} occurs twice in a table", remedy="rename one of them")
     table = table.reset_index(drop=True)
-    held = min(n, max_items)
-    while True:
-        page_table = table.iloc[:held]
-        columns = [
-            column_data(page_table, name, ranked=True) | {"label": label(name), "tooltip": tooltip(name)}
-            for name in map(str, page_table)
-        ]
-        texts = [[cell_text(page_table[name].iloc[row]) for name in page_table] for row in range(held)]
-        data = script_json({"columns": columns, "texts": texts})
-        if len(data.encode()) <= max_bytes or held <= 1:
-            break
-        held = max(1, min(held - 1, int(held * 0.95 * max_bytes / len(data.encode()))))
-    extent = f"{held:,} of {n:,} rows"
-    shared = read_assets("shared/page.js", "publish/query.js", "publish/site.js", "publish/table.js")
+    names, has_facets = list(map(str, table.columns)), n > _FEW and not isinstance(frame, Table)
+    table.columns = pd.Index(names)
+
+    facets = {name: facet(name, table[name]) if has_facets else None for name in names}
+
+    def data_of(held: int) -> dict[str, Any]:
+        rows = table.iloc[:held]
+        columns = [column_data(rows, name, facet=facets[name]) for name in names]
+        return {"noun": "row", "n": held, "columns": columns, "shown": names, "state": {}}
+
+    held, data = _fitting(data_of, min(n, max_items), max_bytes)
+    extent = _extent(held, n, "row")
     layout = f"{frame.to_html()}<h2>All columns</h2>" if isinstance(frame, Table) else ""
     return PublishedPage(
-        "table", content=layout, script=f"{shared}\npublishedTable.start();", data=data,
-        notes=[f"{extent}; the others were left out."] if held < n else [],
-        about=extent if held < n else f"{n:,} row{'' if n == 1 else 's'}", has_state=True,
+        "table", content=layout, script=read_assets("publish/page.js"), data=data,
+        notes=_left_out(extent, is_part=held < n),
+        about=extent, has_state=True,
     )  # fmt: skip

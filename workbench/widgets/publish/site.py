@@ -47,18 +47,19 @@ def publish(
 ) -> Path:
     """Write views as a static site that opens in a browser without Python, server or network.
 
-    Each view is a page of its own, and holds all that it needs. Browser, explorer and comparison work as in
-    JupyterLab: search, filters, order and counts are computed in the page. The state (filter, order, item,
-    models) is the fragment of the page's address, so that a link shows a colleague the very same view. The
-    page ``about.html`` has data sets, licences, signatures of the runs, versions, and code for each view.
+    Each view is a page of its own, and holds all that it needs. Lists of items and tables have facets, a
+    search and an order, which are computed in the page; numbers are those of the workbench, of all items. The
+    state (facets, search, order, item) is the fragment of the address, so that a link shows a colleague
+    the very same view. A view with a condition (``where``) is published with the items that pass. The page
+    ``about.html`` has data sets, licences, signatures of the runs, versions, and code for each view.
 
     Parameters
     ----------
     folder : path
         The folder to write. One that this function wrote is replaced; any other is refused.
     views : mapping of str to view
-        By title: widgets (``wb.browse``, ``wb.explore``, ``wb.compare``, ``wb.attention``; others as the
-        static page that a notebook keeps), Altair charts, frames, and what Jupyter shows as HTML.
+        By title: widgets (``wb.browse``, ``wb.explore``, ``wb.compare``; others as their static form), Altair
+        charts, tables of the workbench, and pandas frames.
     title : str
         Title of the site.
     runs : sequence of Run or str
@@ -79,7 +80,7 @@ def publish(
     Raises
     ------
     DataError
-        If the folder has other content, a view is not valid, or one needs data that are not published.
+        If the folder has other content, a view is of another type, or one needs data that are not published.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import traitlets
 
@@ -14,7 +15,7 @@ from workbench.items.items import Item, Items
 from workbench.items.query import suggest, word_start
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import TAGS, Listing, clauses
-from workbench.widgets.shared.published import PublishedView, Rows, column_data, facet_data
+from workbench.widgets.shared.published import PublishedView, Rows
 from workbench.widgets.shared.shading import Shading, shadings
 from workbench.widgets.shared.widget import Widget
 
@@ -52,7 +53,6 @@ class ListWidget(Widget):
     _verb: ClassVar[str]  # of the line of Python that builds the view again
     _arguments: list[str]  # of that line, before the state
     _asked: Any = None  # the widget of ``wb.ask``
-    _host: ClassVar[str]  # of a published page
     _shows: ClassVar[str]  # in the list of published pages
     _runs: Sequence[Any] = ()  # that are stored
     _takes_frames = False  # whether predictions are frames, which no name loads
@@ -194,12 +194,48 @@ class ListWidget(Widget):
         return [(name, text) for name, text in numbers if text]
 
     def published(self, *, notes: bool = False) -> PublishedView:
-        """Return the view as the data of a static page, with tags and notes only if `notes`."""
+        """Return the view as a page of its own, with tags and notes only if `notes`.
+
+        A page has facets and a search in passages. Where the state has more, it holds the rows that pass.
+        """
+        listing, state = self._listing, self.state
+        self._check_tags(notes=notes)
+        sort = self._published_sort()
+        is_fixed = bool(state["where"]) or (
+            bool(state["query"].strip()) and (state["regex"] or state["field"] != "passage")
+        )
+        others = np.setdiff1d(np.arange(len(listing.items)), listing.rows)
+        in_order = bool(state["sort"]) and not sort
+        current = self.current_id if listing.index(self.current_id) > 0 else ""
+        texts = [text for text, _ in listing.words()]
+        remarks = [f"Items that pass: {'; '.join(texts)}."] if is_fixed else []
         return PublishedView(
-            host=self._host, shows=self._shows, items=self._listing.items, first=self._listing.rows.copy(),
-            head=partial(self._published_head, notes=notes), item=partial(self._published_item, notes=notes),
-            runs=self._runs, code=self._code_by_name(),
+            shows=self._shows, items=listing.items, in_order=in_order,
+            rows=listing.rows.copy() if is_fixed else np.concatenate([listing.rows, others]),
+            data=partial(self._published_data, notes=notes),
+            state={"search": "" if is_fixed else state["query"], "sort": sort, "current": current},
+            notes=remarks, numbers=self._published_numbers(), runs=self._runs, code=self._code_by_name(),
         )  # fmt: skip
+
+    def _check_tags(self, *, notes: bool) -> None:
+        """Raise DataError if the state uses tags that are not published."""
+        table, state = self.state.get("table", False), self.state
+        used = [name for clause in clauses(str(state["where"])) for name in clause.columns]
+        used += [state["sort"].removeprefix("-"), *(table if isinstance(table, list) else ())]
+        if not notes and TAGS in used:
+            raise DataError("the view uses the tags, which are not published", remedy="pass notes=True")
+
+    def _published_sort(self) -> str:
+        """Return the column by which a page is sorted."""
+        return str(self.state["sort"])
+
+    def _published_numbers(self) -> list[tuple[str, str]]:
+        """Return the numbers of all items that a page shows above its list."""
+        return []
+
+    def _published_data(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        """Return the columns and passages of the items in `rows`, and what the list shows of them."""
+        raise NotImplementedError
 
     def _code_by_name(self) -> str:
         """Return the line of Python; empty if it takes predictions or annotations that no name gives."""
@@ -207,36 +243,6 @@ class ListWidget(Widget):
 
         added = set(self._annotations) - {"item_id", *FEATURES.names, "pipeline"}
         return "" if added or self._takes_frames else self.code
-
-    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
-        """Return the data that do not belong to single items; DataError if the state needs omitted data."""
-        listing = self._listing
-        names = [str(name) for name in listing.table if notes or name != TAGS]
-        state = {name: value for name, value in self.state.items() if name != "current"}
-        filtered = [name for clause in clauses(str(state["where"])) for name in clause.columns]
-        table_columns = state.get("table", False)
-        used = [
-            *filtered,
-            state["sort"].removeprefix("-"),
-            *(table_columns if isinstance(table_columns, list) else ()),
-        ]
-        if not notes and TAGS in used:
-            raise DataError("the view uses the tags, which are not published", remedy="pass notes=True")
-        table = listing.table.iloc[rows].reset_index(drop=True)
-        held = set(listing.items.frame["item_id"].iloc[rows])
-        sortable = {name for name in listing.sortable if name in names}
-        return {
-            "verb": self._verb, "arguments": self._arguments, "empty": self._empty(),
-            "state": state | {"current": self.current_id if self.current_id in held else ""},
-            "columns": [column_data(table, name, ranked=name in sortable) for name in names],
-            "facets": [facet_data(each) for name, each in listing.facets.items() if notes or name != TAGS],
-            "sortable": [name for name in listing.sortable if notes or name != TAGS],
-            "shadings": list(self._shadings), "traits": {"height": self.height, "saved_key": "published"},
-        }  # fmt: skip
-
-    def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:
-        """Return the item in a row, without the data that depend on the state."""
-        raise NotImplementedError
 
     def _rows(self, start: int, end: int) -> list[dict[str, Any]]:
         """Return rows of the list as the page draws them."""
