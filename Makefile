@@ -3,7 +3,7 @@
 # are for lab, ARGS goes to pytest, docs, reproduce, bench and lock.
 PYTHON ?= python3
 ARGS ?=
-SETUP = @$(PYTHON) tools/setup.py $(if $(CPU),$(if $(filter 0,$(CPU)),--gpu,--cpu))
+SETUP = @$(PYTHON) tools/setup.py $(if $(CPU),--cpu $(CPU))
 BIN = .venv/bin
 
 .DEFAULT_GOAL := help
@@ -12,8 +12,8 @@ BIN = .venv/bin
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-setup:  ## make the environment in .venv, with what tests need, and KenLM's programs in .tools
-	$(SETUP) --dev
+setup:  ## make the environment in .venv and KenLM's programs in .tools
+	$(SETUP)
 
 lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 	$(SETUP)
@@ -25,11 +25,11 @@ check: lint  ## style, types and the quick tests (those not in tests/slow.txt), 
 		$(addprefix --ignore=tests/,browser gpu notebooks) tests $(ARGS)
 
 test:  ## run all tests and list the ten slowest (ARGS="-m 'not slow'")
-	$(SETUP) --dev --browser --latex
+	$(SETUP) --test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10 $(ARGS)
 
 docs:  ## build the documentation site in build/docs (ARGS=--fresh: all anew; ARGS=--linkcheck: ask for external links)
-	$(SETUP) --dev
+	$(SETUP)
 	@$(BIN)/python tools/site/docs_site.py $(ARGS)
 
 reproduce:  ## compute the reported numbers again
@@ -37,7 +37,7 @@ reproduce:  ## compute the reported numbers again
 	$(BIN)/workbench reproduce $(ARGS)
 
 bench:  ## run the benchmarks and end with a table (ARGS="harness annotating --markdown")
-	$(SETUP) --dev
+	$(SETUP)
 	@$(BIN)/python benchmarks/_table.py $(ARGS)
 
 tagger:  ## train en_narrative from the data that WORKBENCH_DATA names (ARGS=--fresh: from the start)
@@ -51,10 +51,11 @@ tagger-scores:  ## score en_narrative and its rules for quoted speech again (ARG
 	$(BIN)/python tools/tagger/speech_scores.py
 
 lint:  ## check style and types
-	$(SETUP) --dev
+	$(SETUP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
 lock:  ## resolve requirements.lock anew (ARGS="--upgrade" for newer versions)
-	$(SETUP) --lock $(ARGS)
+	$(SETUP) --uv pip compile --quiet --universal --generate-hashes --all-extras --no-header \
+		--python-version 3.11 -o requirements.lock $(ARGS) pyproject.toml

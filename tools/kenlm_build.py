@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from steps import ROOT, TOOLS, SetupError, apt_install, name_of, output, run, say, settings, step
+from steps import ROOT, TOOLS, SetupError, apt_install, output, run, say, settings, step
 
 PROGRAMS = ("lmplz", "build_binary")
 HOME = TOOLS / "kenlm"
@@ -34,6 +34,11 @@ class BuildError(Exception):
 
 class DownloadError(Exception):
     """The source archive could not be had this time; another time it may."""
+
+
+def name_of(file: Path) -> str:
+    """Return a file's name as seen from the repository; its path where it lies elsewhere."""
+    return str(file.relative_to(ROOT) if ROOT in file.parents else file)
 
 
 def pinned(lock: str) -> tuple[str, list[str]]:
