@@ -1,6 +1,6 @@
 """How the time of what users wait for grows: three sizes of each work, with one process and with all cores.
 
-    python benchmarks/growth.py [--texts novels.tar.xz] [--only WORK ...] [--json out.json] [--chart out.png]
+    python benchmarks/growth.py [--texts novels.tar.xz] [--only WORK ...]
 
 The novels are those of a path, else those that $WORKBENCH_DATA has, else the sample's; a sixteenth of them,
 a quarter, all. The passages are LAMBADA's where $WORKBENCH_DATA holds them, else the sample's, repeated
@@ -21,9 +21,7 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import altair as alt
 import joblib
 import pandas as pd
 from _timing import novels as _novels
@@ -121,42 +119,6 @@ def models(share: float, _: argparse.Namespace) -> Iterator[Row]:
 WORKS = {work.__name__: work for work in (tokens, counting, lsa, annotating, pretrained, models)}
 
 
-def chart(table: pd.DataFrame) -> Any:
-    """Draw seconds over sizes on logarithmic axes, a panel for each unit."""
-    names = table["processes"].map(lambda n: "one process" if n == 1 else f"{n} processes")
-    domain, colours = list(dict.fromkeys(table["work"])), ["#1f77b4", "#c5501e", "#2a7f4f", "#7b3fa0"]
-    panels = []
-    for unit, rows in table.assign(processes=names).groupby("unit", sort=False):
-        shown = [work for work in domain if work in set(rows["work"])]
-        top, low = (
-            alt.Legend(title=None, orient="top", direction="vertical", labelLimit=0),
-            rows["size"].min(),
-        )
-        size = alt.Scale(type="log", domain=[low / 1.5, rows["size"].max() * 1.5], nice=False)
-        panels.append(
-            alt.Chart(rows)
-            .mark_line(point=alt.OverlayMarkDef(filled=True, size=50))
-            .encode(
-                x=alt.X(
-                    "size:Q",
-                    title=str(unit),
-                    scale=size,
-                    axis=alt.Axis(values=rows["size"].round(1).tolist()),
-                ),
-                y=alt.Y("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(values=[0.1, 1, 10, 100])),
-                color=alt.Color("work:N", legend=top, scale=alt.Scale(domain=shown, range=colours)),
-                strokeDash=alt.StrokeDash(
-                    "processes:N",
-                    legend=None,
-                    scale=alt.Scale(domain=[f"{CORES} processes", "one process"], range=[[1, 0], [4, 3]]),
-                ),
-            )
-            .properties(width=190, height=210)
-        )
-    title = alt.TitleParams("Dashed: one process", orient="bottom", anchor="start", fontWeight="normal")
-    return alt.hconcat(*panels, title=title).resolve_scale(color="independent", y="shared")
-
-
 def inside(options: argparse.Namespace) -> None:
     """Measure one size, and print its rows."""
     warnings.simplefilter("ignore")
@@ -172,8 +134,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--texts", type=Path, help="novels")
     parser.add_argument("--only", nargs="*", choices=WORKS, default=list(WORKS))
-    parser.add_argument("--json", type=Path, help="file for what was measured")
-    parser.add_argument("--chart", type=Path, help="file for the chart")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--share", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -194,10 +154,6 @@ def main() -> None:
     table = pd.DataFrame(rows, columns=["work", "size", "unit", "processes", "seconds"])
     table["a thousand"] = 1000 * table["seconds"] / table["size"]
     print("\n" + table.round(3).to_string(index=False))
-    if options.json:
-        options.json.write_text(table.to_json(orient="records", indent=1) + "\n", encoding="utf-8")
-    if options.chart:
-        wb.charts.save(chart(table), options.chart)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/harness.py [--size small|tiny] [--model smollm2-135m] [--n 200]
                                  [--rounds 5] [--batches 1,8,32,64] [--device cpu] [--dtype float32]
-                                 [--threads 2] [--ranked 40] [--json out.json]
+                                 [--threads 2] [--ranked 40]
 
 The model is a GPT-2 with random weights, made here: ``small`` has the sizes of GPT-2's smallest (124M),
 ``tiny`` 2 layers of width 32. Its tokenizer is GPT-2's own where $WORKBENCH_DATA has it, else is trained on
@@ -30,7 +30,6 @@ Accuracy (every sub-token greedy) must be equal, and perplexity (without the end
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -64,23 +63,22 @@ OFFLINE = {
 }
 
 
-def passages(n: int) -> tuple[str, wb.Items]:
-    """Give the passages, and what they are."""
+def passages(n: int) -> wb.Items:
+    """Give the passages."""
     try:
-        return "LAMBADA dev, cased", wb.load("lambada", "dev", variant="capitalised")[:n]
+        return wb.load("lambada", "dev", variant="capitalised")[:n]
     except wb.DataError:
-        return "the sample, cased", wb.load("sample", "dev", variant="capitalised")[:n]
+        return wb.load("sample", "dev", variant="capitalised")[:n]
 
 
-def make(folder: Path, size: str, items: wb.Items) -> str:
-    """Make the model; return what its tokenizer is."""
+def make(folder: Path, size: str, items: wb.Items) -> None:
+    """Make the model."""
     import torch  # noqa: PLC0415 - after the settings
     from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer  # noqa: PLC0415
 
     source = Path(os.environ.get("WORKBENCH_DATA", "/nowhere")) / "tokenizers"
     files = source / "gpt2_encoder.json", source / "gpt2_vocab.bpe"
-    is_complete = all(file.is_file() for file in files)
-    if is_complete:
+    if all(file.is_file() for file in files):
         for file, name in zip(files, ("vocab.json", "merges.txt"), strict=True):
             (folder / name).write_bytes(file.read_bytes())
     else:
@@ -101,7 +99,6 @@ def make(folder: Path, size: str, items: wb.Items) -> str:
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=len(tokenizer), bos_token_id=end, eos_token_id=end, **SIZES[size])
     GPT2LMHeadModel(config).save_pretrained(folder)
-    return f"{'GPT-2' if is_complete else 'trained on the sample'}, {len(tokenizer):,} sub-tokens"
 
 
 Said = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -134,94 +131,60 @@ def harness(checkpoint: Any, items: wb.Items, batch: str, options: argparse.Name
     return work
 
 
-def rate(n: int, seconds: float) -> float:
-    """Return passages a second."""
-    return n / seconds
-
-
-def measured(options: argparse.Namespace, source: str, size: str, tokenizer: str) -> dict[str, Any]:
-    """Measure all of it, by the weights in a folder or of a name."""
+def measured(options: argparse.Namespace, source: str, size: str) -> bool:
+    """Measure all of it, by the weights in a folder or of a name; return whether the numbers are equal."""
     import torch  # noqa: PLC0415
 
     from workbench.models.pretrained.causal import CausalLM  # noqa: PLC0415
 
     torch.set_num_threads(options.threads)
-    name, items = passages(options.n)
-    report: dict[str, Any] = {
-        "passages": name,
-        "n": len(items),
-        "size": size,
-        "device": options.device,
-    }
-    report |= {
-        "dtype": options.dtype,
-        "threads": options.threads,
-        "tokenizer": tokenizer,
-    }
-    print(f"{name}: {len(items):,} passages; {size}, {tokenizer}; {options.device}")
+    items = passages(options.n)
+    n = len(items)
+    print(f"{n:,} passages; {size}; {options.device}")
     model = CausalLM(source, device=options.device, dtype=options.dtype)
     checkpoint = model._checkpoint  # noqa: SLF001 - the same weights for both
     works = {batch: harness(checkpoint, items, batch, options) for batch in options.batches.split(",")}
-    warm = next(iter(works.values()))
-    warm()
-    report["harness"] = {}
-    for batch, work in works.items():
-        (seconds,), _ = timed(1, work)
-        report["harness"][batch] = rate(len(items), seconds)
-        print(f"  harness, batch size {batch:>4}: {report['harness'][batch]:8.1f} passages/s")
-    best = max(report["harness"], key=report["harness"].get)
+    next(iter(works.values()))()
+    once = {batch: timed(1, work)[0][0] for batch, work in works.items()}
+    best = min(once, key=lambda batch: once[batch])
+    print("  harness, passages/s: " + ", ".join(f"{n / once[batch]:.1f} at {batch}" for batch in once))
     model.predict(items[:8])
     rounds: dict[str, list[float]] = {"harness": [], "log_prob": [], "predict": []}
     for _ in range(options.rounds):
         (seconds,), theirs = timed(1, works[best])
         rounds["harness"].append(seconds)
-        (seconds,), _ = timed(1, lambda: model.log_prob(items))
+        (seconds,), _values = timed(1, lambda: model.log_prob(items))
         rounds["log_prob"].append(seconds)
         (seconds,), frame = timed(1, lambda: model.predict(items))
         rounds["predict"].append(seconds)
-    report |= {"best": best, "seconds": rounds}
-    for ours in ("log_prob", "predict"):
+    for ours, goal in GOALS.items():
         ratios = [a / b for a, b in zip(rounds["harness"], rounds[ours], strict=True)]
-        report[f"ratio_{ours}"] = statistics.median(ratios)
-        speeds = (
-            rate(len(items), statistics.median(rounds["harness"])),
-            rate(len(items), statistics.median(rounds[ours])),
-        )
-        print(
-            f"  {ours:8}: ours {speeds[1]:8.1f} passages/s, harness at {best} {speeds[0]:8.1f}; "
-            f"ratio {report[f'ratio_{ours}']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        )
+        speeds = [n / statistics.median(rounds[name]) for name in (ours, "harness")]
         row = Row(
-            f"{ours}, {size}", speeds[1], "passages/s", peer=f"lm-evaluation-harness at {best}",
-            theirs=speeds[0], ratio=report[f"ratio_{ours}"], higher=True,
-            times=None if size == "tiny" else GOALS[ours],
+            f"{ours}, {size}", speeds[0], "passages/s", peer=f"lm-evaluation-harness at {best}",
+            theirs=speeds[1], ratio=statistics.median(ratios), higher=True,
+            times=None if size == "tiny" else goal,
         )  # fmt: skip
         tell(row)
-        if row.times:
-            print(f"  goal {row.times:g}: {'met' if row.met else 'MISSED'}")
-    our_scores = (
-        frame["log_prob_uncorrected"].to_numpy(dtype=float),
-        frame["greedy_correct"].to_numpy(dtype=bool),
-    )
-    report["accuracy"] = [float(greedy.mean()) for greedy in (theirs[1], our_scores[1])]
-    report["perplexity"] = [float(np.exp(-values.mean())) for values in (theirs[0], our_scores[0])]
-    report["largest_difference"] = float(np.abs(theirs[0] - our_scores[0]).max())
-    print(f"  accuracy: harness {report['accuracy'][0]:.6f}, ours {report['accuracy'][1]:.6f}")
-    print(f"  perplexity: harness {report['perplexity'][0]:.4f}, ours {report['perplexity'][1]:.4f}")
-    print(f"  largest difference of a log-probability: {report['largest_difference']:.2e}")
-    theirs_, ours_ = report["perplexity"]
-    report["equal"] = report["accuracy"][0] == report["accuracy"][1] and abs(ours_ / theirs_ - 1) <= CLOSE
-    return report
+        print(f"  {ours:8}: ours {speeds[0]:8.1f} passages/s, harness at {best} {speeds[1]:8.1f}; ", end="")
+        print(f"ratio {row.ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    log_probs, greedy = (frame[name].to_numpy(float) for name in ("log_prob_uncorrected", "greedy_correct"))
+    accuracies = [float(values.mean()) for values in (theirs[1], greedy)]
+    perplexities = [float(np.exp(-values.mean())) for values in (theirs[0], log_probs)]
+    print(f"  accuracy: harness {accuracies[0]:.6f}, ours {accuracies[1]:.6f}")
+    print(f"  perplexity: harness {perplexities[0]:.4f}, ours {perplexities[1]:.4f}")
+    print(f"  largest difference of a log-probability: {np.abs(theirs[0] - log_probs).max():.2e}")
+    return accuracies[0] == accuracies[1] and abs(perplexities[1] / perplexities[0] - 1) <= CLOSE
 
 
-def ranked(options: argparse.Namespace, source: str) -> dict[str, Any]:
+def ranked(options: argparse.Namespace, source: str) -> None:
     """Measure the ranks among the words of a vocabulary."""
     import torch  # noqa: PLC0415
 
     from workbench.models.pretrained.causal import CausalLM  # noqa: PLC0415
 
     torch.set_num_threads(1)  # processor time of several threads is mostly waiting
-    items = passages(options.n)[1].sample(options.ranked)
+    items = passages(options.n).sample(options.ranked)
     words = list(vocabulary_at_hand() or Corpus.of(wb.books("sample")).vocabulary())[:60_000]
     model = CausalLM(source, vocabulary=words, device=options.device, dtype=options.dtype)
     model.predict(items[:2])
@@ -238,7 +201,6 @@ def ranked(options: argparse.Namespace, source: str) -> dict[str, Any]:
         f"{bounds} bounds; goal {MOST_TIMES:g}: {'met' if ratio <= MOST_TIMES else 'MISSED'}"
     )
     tell(Row("exact ranks", ratio, "times log_prob", goal=MOST_TIMES))
-    return {"ratio": ratio, "words": len(words), "items": len(items), "bounds": bounds, "seconds": seconds}
 
 
 def main() -> int:
@@ -247,7 +209,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--size", choices=[*SIZES, "none"], default="small")
-    parser.add_argument("--model", help="trained weights: a folder, or a name; none is for random ones alone")
+    parser.add_argument("--model", default=TRAINED, help="trained weights: a folder, or a name; or none")
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", help="1,8,32,64 by default, on a GPU auto too")
@@ -255,27 +217,21 @@ def main() -> int:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--ranked", type=int, default=40, help="passages of which exact ranks are measured")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.batches = options.batches or ("1,8,32,64" if options.device == "cpu" else "1,8,32,64,256,auto")
     os.environ.update(OFFLINE)
     warnings.simplefilter("ignore")
-    if options.model is None:
-        options.model = TRAINED if hasattr(wb, "pretrained") else "none"
-    reports = []
+    equal = []
     with tempfile.TemporaryDirectory() as folder:
         if options.size != "none":
-            tokenizer = make(Path(folder), options.size, passages(options.n)[1])
-            reports.append(measured(options, folder, options.size, tokenizer))
+            make(Path(folder), options.size, passages(options.n))
+            equal.append(measured(options, folder, options.size))
     if options.model != "none":
-        reports.append(measured(options, options.model, Path(options.model).name, "its own tokenizer"))
+        equal.append(measured(options, options.model, Path(options.model).name))
         if options.ranked:
-            reports[-1]["ranked"] = ranked(options, options.model)
-    if options.json:
-        options.json.write_text(json.dumps(reports, indent=1))
-    is_equal = all(report["equal"] for report in reports)
-    print(f"numbers {'equal' if is_equal else 'DIFFER'}")
-    return 0 if is_equal else 1
+            ranked(options, options.model)
+    print(f"numbers {'equal' if all(equal) else 'DIFFER'}")
+    return 0 if all(equal) else 1
 
 
 if __name__ == "__main__":

@@ -1,24 +1,22 @@
 """How long the vectors of LSA take, beside scikit-learn's TruncatedSVD of the same matrix.
 
-    python benchmarks/lsa.py [--texts PATH] [--sentences N] [--dimensions 300] [--sizes] [--json out.json]
+    python benchmarks/lsa.py [--texts PATH] [--sentences N] [--dimensions 300]
 
 The texts are those in a path (file, folder, archive), else the training texts of the sentence completion
 challenge where they are found, else the sample's. The matrix is that of `LSA.fit` with the weighting "none";
 ``--sentences`` takes the first of them. Each method runs in a process of its own: the time is that of the
 decomposition alone, the peak memory that of the process. Singular values and vectors are compared with those
-of ``algorithm="arpack"``. ``--sizes`` tells how our time grows: an eighth, a half, and all of the sentences.
+of ``algorithm="arpack"``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +30,6 @@ from workbench.texts.corpus import Corpus
 
 MINIMUM = 5  # words seen less often are left out
 GOAL = 2.0  # times as fast as ARPACK
-
-
-def prepare(options: argparse.Namespace) -> Path:
-    """Return the folder of the corpus, cut into sentences and tokens."""
-    texts = options.texts or wb.experiment_data("msrcc", "auto", scale="cpu").texts
-    return Corpus.of(texts).folder
 
 
 def decompose(options: argparse.Namespace) -> dict[str, Any]:
@@ -63,11 +55,11 @@ def decompose(options: argparse.Namespace) -> dict[str, Any]:
     return results | {"peak MB": memory()}
 
 
-def run(method: str, corpus: Path, folder: Path, dimensions: int, sentences: int) -> dict[str, Any]:
+def run(method: str, corpus: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Run one method in a process of its own; return what it tells, with its vectors and values."""
     out = folder / f"{method}.npz"
     command = [sys.executable, __file__, "--method", method, "--corpus", str(corpus), "--out", str(out)]
-    command += ["--dimensions", str(dimensions), "--sentences", str(sentences)]
+    command += ["--dimensions", str(options.dimensions), "--sentences", str(options.sentences)]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE)  # noqa: S603 - this file
     if done.returncode:
         raise SystemExit(f"the method {method!r} failed")
@@ -76,11 +68,10 @@ def run(method: str, corpus: Path, folder: Path, dimensions: int, sentences: int
         return results | {name: arrays[name] for name in arrays}
 
 
-def compare(one: dict[str, Any], exact: dict[str, Any]) -> dict[str, float]:
+def compare(one: dict[str, Any], exact: dict[str, Any]) -> tuple[float, float]:
     """Return the greatest relative error of a singular value, and the greatest principal angle (its sine)."""
     beside = exact["v"] - one["v"] @ (one["v"].T @ exact["v"])
-    errors = np.abs(one["s"] / exact["s"] - 1)
-    return {"values": float(errors.max()), "angle": float(np.linalg.norm(beside, 2))}
+    return float(np.abs(one["s"] / exact["s"] - 1).max()), float(np.linalg.norm(beside, 2))
 
 
 def main() -> None:
@@ -89,8 +80,6 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, help="a file, a folder or an archive")
     parser.add_argument("--dimensions", type=int, default=300)
     parser.add_argument("--sentences", type=int, default=0, help="the first of them (default: all)")
-    parser.add_argument("--sizes", action="store_true", help="tell how our time grows")
-    parser.add_argument("--json", type=Path, help="file for what was measured")
     for hidden in ("--method", "--corpus", "--out"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -98,36 +87,20 @@ def main() -> None:
         options.corpus = Path(options.corpus)
         print(json.dumps(decompose(options)))
         return
-    print(f"Python {sys.version.split()[0]}, ", end="")
-    print(", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn")))
-    print(f"{os.cpu_count()} processors, load average {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
-    corpus, measured = prepare(options), {}
+    corpus = Corpus.of(options.texts or wb.experiment_data("msrcc", "auto", scale="cpu").texts).folder
     with tempfile.TemporaryDirectory() as name:
-        for method in ("ours", "arpack", "randomized"):
-            measured[method] = run(method, corpus, Path(name), options.dimensions, options.sentences)
-        exact, told = measured["arpack"], {}
-        size = f"{exact['sentences']:,} sentences, {exact['words']:,} words"
-        print(f"{size}, {options.dimensions} dimensions")
-        for method, result in measured.items():
-            apart, ratio = compare(result, exact), exact["seconds"] / result["seconds"]
-            told[method] = {key: result[key] for key in ("seconds", "peak MB")} | apart
-            print(f"  {method:10} {result['seconds']:7.1f} s, {ratio:5.2f} times ", end="")
-            print(f"as fast as arpack; peak {result['peak MB']:6,.0f} MB; ", end="")
-            print(f"values {apart['values']:.1e}, vectors {apart['angle']:.1e} from those of arpack")
-        for part in (8, 2, 1) if options.sizes else ():
-            n = exact["sentences"] // part
-            result = run("ours", corpus, Path(name), options.dimensions, n)
-            told[f"{n} sentences"] = {key: result[key] for key in ("seconds", "peak MB")}
-            print(f"  {n:9,} sentences, {result['words']:,} words: {result['seconds']:6.1f} s, ", end="")
-            print(f"peak {result['peak MB']:6,.0f} MB")
-    print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
-    ours, theirs = told["ours"], told["arpack"]
-    peer = "scikit-learn, arpack"
-    work = f"{options.dimensions} vectors of {size}"
-    tell(Row(work, ours["seconds"], "s", peer=peer, theirs=theirs["seconds"], times=GOAL))
-    tell(Row("its peak memory", ours["peak MB"], "MB", peer=peer, theirs=theirs["peak MB"]))
-    if options.json:
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        methods = ("ours", "arpack", "randomized")
+        measured = {method: run(method, corpus, Path(name), options) for method in methods}
+    ours, exact = measured["ours"], measured["arpack"]
+    size = f"{exact['sentences']:,} sentences, {exact['words']:,} words"
+    print(f"{size}, {options.dimensions} dimensions")
+    for method, result in measured.items():
+        values, angle = compare(result, exact)
+        print(f"  {method:10} {result['seconds']:7.1f} s, peak {result['peak MB']:6,.0f} MB; ", end="")
+        print(f"values {values:.1e}, vectors {angle:.1e} from those of arpack")
+    peer, work = "scikit-learn, arpack", f"{options.dimensions} vectors of {size}"
+    tell(Row(work, ours["seconds"], "s", peer=peer, theirs=exact["seconds"], times=GOAL))
+    tell(Row("its peak memory", ours["peak MB"], "MB", peer=peer, theirs=exact["peak MB"]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long novels take to become all candidate passages of LAMBADA's rule, beside a plain loop over tokens.
 
-    python benchmarks/passages.py [--texts PATH] [--tokens 20000000] [--workers 1 2] [--json out.json]
+    python benchmarks/passages.py [--texts PATH] [--tokens 20000000] [--workers 1 2]
 
 The novels are those of a path, else those that $WORKBENCH_DATA has, else the sample's. Their tokens, cased,
 are written as an archive of tokenised novels of the size of those in LAMBADA's release, over and over, each
@@ -144,47 +144,26 @@ def part(name: str, options: argparse.Namespace, workers: int = 1) -> dict[str, 
 def report(results: dict[str, Any]) -> None:
     """Print what was measured."""
     written, loop = results["write"], results["plain"]
-    print(f"{written['tokens']:,} tokens, {written['novels']:,} novels, {written['MB']:,.0f} MB")
-    for workers, one in results["ours"].items():
-        taken, processor = one["seconds"], one["processor s"]
-        print(f"ours, {workers} processes: {taken:.1f} s, {processor:.1f} of the processor; ", end="")
-        print(f"{one['candidates']:,} candidates; peak {one['peak MB']:,.0f} MB; ", end="")
-        print(f"{one['disk MB']:,.0f} MB on disk; {one['items']:,} items made in {one['sampling']:.1f} s")
-        full = taken * RELEASE["tokens"] / written["tokens"] / 60
-        is_met = full < GOAL["minutes"] and one["peak MB"] < GOAL["MB"]
-        print(f"  {RELEASE['tokens']:,} tokens at that speed: {full:.1f} minutes; goal ", end="")
-        print(f"{GOAL['minutes']:.0f} and {GOAL['MB']:,.0f} MB a process: {'met' if is_met else 'MISSED'}")
-        print(f"  plain loop over ours: {loop['seconds'] / taken:.2f} in seconds, ", end="")
-        print(f"{loop['processor s'] / processor:.2f} in those of the processor")
-    print(f"plain loop: {loop['seconds']:.1f} s, {loop['processor s']:.1f} of the processor; ", end="")
-    print(f"peak {loop['peak MB']:,.0f} MB")
     digests = {one["sha256"] for one in results["ours"].values()}
     counts = {one["candidates"] for one in results["ours"].values()} | {loop["candidates"]}
     assert len(digests) == 1, "the files depend on the number of processes"
     assert len(counts) == 1, f"the loop finds other candidates: {counts}"
-    print("the digests are equal, and the loop finds as many")
+    print(f"{written['tokens']:,} tokens, {written['novels']:,} novels, {written['MB']:,.0f} MB")
+    print(f"plain loop: {loop['seconds']:.1f} s, {loop['processor s']:.1f} of the processor; ", end="")
+    print(f"{loop['candidates']:,} candidates; peak {loop['peak MB']:,.0f} MB")
     share = written["tokens"] / RELEASE["tokens"]  # of the goal, which is that of all tokens
+    peer, goal = "a plain loop", 60 * GOAL["minutes"] * share
     for workers, one in results["ours"].items():
-        tell(
-            Row(
-                f"{written['tokens']:,} tokens, workers: {workers}",
-                one["seconds"],
-                "s",
-                peer="a plain loop",
-                theirs=loop["seconds"],
-                goal=60 * GOAL["minutes"] * share,
-            )
+        print(
+            f"{workers} processes: {one['seconds']:.1f} s, {one['processor s']:.1f} of the processor; ",
+            end="",
         )
-        tell(
-            Row(
-                f"peak memory, workers: {workers}",
-                one["peak MB"],
-                "MB",
-                peer="a plain loop",
-                theirs=loop["peak MB"],
-                goal=GOAL["MB"],
-            )
-        )
+        print(f"peak {one['peak MB']:,.0f} MB; {one['disk MB']:,.0f} MB on disk; ", end="")
+        print(f"{one['items']:,} items made in {one['sampling']:.1f} s")
+        work = f"{written['tokens']:,} tokens, workers: {workers}"
+        tell(Row(work, one["seconds"], "s", peer=peer, theirs=loop["seconds"], goal=goal))
+        work = f"peak memory, workers: {workers}"
+        tell(Row(work, one["peak MB"], "MB", peer=peer, theirs=loop["peak MB"], goal=GOAL["MB"]))
 
 
 def main() -> None:
@@ -193,7 +172,6 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, help="novels")
     parser.add_argument("--tokens", type=int, default=20_000_000, help="words in the shape of the release")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="numbers of processes")
-    parser.add_argument("--json", type=Path, help="file for what was measured")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -205,15 +183,11 @@ def main() -> None:
         result["peak MB"] = max(each.ru_maxrss for each in usage) * 1.024e-3
         (options.folder / f"{options.part}.json").write_text(json.dumps(result), encoding="utf-8")
         return
-    print(f"load average at the start: {', '.join(f'{x:.2f}' for x in os.getloadavg())}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         options.folder = Path(folder)
         results: dict[str, Any] = {"write": part("write", options), "plain": part("plain", options)}
         results["ours"] = {workers: part("ours", options, workers) for workers in options.workers}
-    print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
     report(results)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

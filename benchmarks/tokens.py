@@ -1,6 +1,6 @@
 """How long novels take to become ids on disk, beside a plain loop over words; and how fast batches are read.
 
-    python benchmarks/tokens.py [--texts PATH] [--tokens 20000000] [--vocabulary 60000] [--json out.json]
+    python benchmarks/tokens.py [--texts PATH] [--tokens 20000000] [--vocabulary 60000]
 
 The novels are those of a path, else those that $WORKBENCH_DATA has, else the sample's.
 
@@ -14,7 +14,7 @@ The novels are those of a path, else those that $WORKBENCH_DATA has, else the sa
    and cannot go on where it stopped. The ids of both must be equal. Full scale: ``--tokens 203000000``.
 3. Batches of that stream, in random order of steps, in words (of passages: of LAMBADA's shape) a second.
 
-Each part runs in a process of its own. Peak memory is that of the main process, and of its greatest child.
+Each part runs in a process of its own. Peak memory is that of the main process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import argparse
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import tarfile
@@ -31,7 +30,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -119,26 +117,18 @@ def plain(options: argparse.Namespace) -> dict[str, Any]:
     with (options.folder / "plain.u16").open("wb") as file:
         for text in texts():
             np.array([index.get(word, 0) for word in text.split()], np.uint16).tofile(file)
-    taken = time.perf_counter() - start
-    return {
-        "taken": taken,
-        "peak MB": memory(),
-        "ids": member(np.fromfile(options.folder / "plain.u16", "<u2")),
-    }
+    results: dict[str, Any] = {"seconds": time.perf_counter() - start, "peak MB": memory()}
+    return results | {"ids": member(np.fromfile(options.folder / "plain.u16", "<u2"))}
 
 
 def batches(options: argparse.Namespace) -> dict[str, Any]:
     """Read batches of each kind."""
-    start = time.perf_counter()
     stream = EncodedText.open(options.stream)
-    results: dict[str, Any] = {"opening": time.perf_counter() - start}
-    start = time.perf_counter()
-    shaped = PassageBatches(stream, rows=256, number=1_000_000)
-    results |= {"finding passages": time.perf_counter() - start, "passages": shaped.distinct}
+    results: dict[str, Any] = {}
     kinds: dict[str, Batches] = {
-        "lanes": ContiguousBatches(stream, rows=256, length=64),
+        "contiguous": ContiguousBatches(stream, rows=256, length=64),
         "windows": ShuffledBatches(stream, rows=64, length=256),
-        "passages a second": shaped,
+        "passages": PassageBatches(stream, rows=256, number=1_000_000),
     }
     for name, kind in kinds.items():
         steps = np.random.default_rng(0).integers(kind.steps, size=options.steps).tolist()
@@ -179,55 +169,27 @@ def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:
 
 def report(results: dict[str, Any]) -> None:
     """Print what was measured."""
-    first, package, loop, read = (results[name] for name in ("novels", "ours", "plain", "batches"))
-    packages = ", ".join(f"{p} {version(p)}" for p in ("numpy", "pandas", "pyarrow"))
-    print(f"Python {sys.version.split()[0]}, {packages}; {os.cpu_count()} processors")
-    print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}\n")
-    for name, one in (("novels, running text", first), ("the release's shape", package)):
-        taken = one["cutting"] + one["numbering"]
-        print(f"{name}: {one['tokens']:,} tokens, {one['types']:,} types; {taken:.1f} s, ", end="")
-        print(f"{one['numbering']:.1f} s of them for the stream; {one['tokens'] / taken:,.0f} a second")
-        print(f"  peak {one['peak MB']:,.0f} MB, of a child {one['peak MB of a child']:,.0f} MB; ", end="")
-        print(f"{one['disk MB']:,.1f} MB on disk")
-    taken = package["cutting"] + package["numbering"]
-    print(f"plain loop over that: {loop['taken']:.1f} s, peak {loop['peak MB']:,.0f} MB; ", end="")
-    print(f"ratio {loop['taken'] / taken:.2f}")
+    running, package, plain_loop, read = (results[name] for name in ("novels", "ours", "plain", "batches"))
     if package["ids"] is not None:
-        assert package["ids"] == loop["ids"], "the ids differ from the loop's"
-        print("the ids of both are equal")
-    full = RELEASE["tokens"] / package["tokens"]
-    if full > 1:
-        print(f"{RELEASE['tokens']:,} tokens at that speed: {taken * full / 60:.1f} minutes")
-    print(f"memory: {'met' if package['peak MB'] < GOAL['MB'] else 'MISSED'}, goal {GOAL['MB']:,.0f} MB\n")
-    print(f"opening {read['opening']:.2f} s; {read['passages']:,} passages found in ", end="")
-    print(f"{read['finding passages']:.2f} s")
-    print(f"words a second: lanes {read['lanes']:,.0f}, windows {read['windows']:,.0f}")
-    speed, goal = read["passages a second"], GOAL["passages a second"]
-    print(f"passages a second: {speed:,.0f}, goal {goal:,.0f}: {'met' if speed >= goal else 'MISSED'}")
-    for kind, one, theirs in (("running text", first, None), ("tokenised", package, loop["taken"])):
-        n = one["tokens"]
-        tell(
-            Row(
-                f"{n:,} tokens to ids, {kind}",
-                n / (one["cutting"] + one["numbering"]),
-                "tokens/s",
-                peer="a plain loop",
-                theirs=None if theirs is None else n / theirs,
-                goal=GOAL[kind] if n >= LARGE else None,
-                higher=True,
-            )
-        )
-    tell(
-        Row(
-            "peak memory",
-            package["peak MB"],
-            "MB",
-            peer="a plain loop",
-            theirs=loop["peak MB"],
-            goal=GOAL["MB"],
-        )
-    )
-    tell(Row("batches of passages", speed, "passages/s", goal=goal, higher=True))
+        assert package["ids"] == plain_loop["ids"], "the ids differ from the loop's"
+    peer, their_mb = "a plain loop", plain_loop["peak MB"]
+    for kind, result, seconds in (
+        ("running text", running, None),
+        ("tokenised", package, plain_loop["seconds"]),
+    ):
+        n = result["tokens"]
+        speed = n / (result["cutting"] + result["numbering"])
+        print(f"{kind}: {n:,} tokens, {result['types']:,} types; {speed:,.0f} a second; ", end="")
+        print(f"peak {result['peak MB']:,.0f} MB, {result['disk MB']:,.1f} MB on disk")
+        theirs, goal = seconds and n / seconds, GOAL[kind] if n >= LARGE else None
+        work = f"{n:,} tokens to ids, {kind}"
+        tell(Row(work, speed, "tokens/s", peer=peer, theirs=theirs, goal=goal, higher=True))
+    print(f"plain loop over the latter: {plain_loop['seconds']:.1f} s, peak {their_mb:,.0f} MB")
+    print(f"words a second: contiguous {read['contiguous']:,.0f}, windows {read['windows']:,.0f}; ", end="")
+    print(f"passages a second: {read['passages']:,.0f}")
+    tell(Row("peak memory", package["peak MB"], "MB", peer=peer, theirs=their_mb, goal=GOAL["MB"]))
+    goal = GOAL["passages a second"]
+    tell(Row("batches of passages", read["passages"], "passages/s", goal=goal, higher=True))
 
 
 def main() -> None:
@@ -237,7 +199,6 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=20_000_000, help="words in the shape of the release")
     parser.add_argument("--vocabulary", type=int, default=60_000)
     parser.add_argument("--steps", type=int, default=400, help="batches read of each kind")
-    parser.add_argument("--json", type=Path, help="file for what was measured")
     for hidden in ("--part", "--corpus", "--stream"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -245,10 +206,8 @@ def main() -> None:
     if options.part:
         results = PARTS[options.part](options)
         results.setdefault("peak MB", memory())
-        results["peak MB of a child"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1.024e-3
         (options.folder / f"{options.part}.json").write_text(json.dumps(results), encoding="utf-8")
         return
-    print(f"load average at the start: {', '.join(f'{x:.2f}' for x in os.getloadavg())}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         options.folder = Path(folder)
         results = {"novels": part("novels", options)}
@@ -256,8 +215,6 @@ def main() -> None:
         results |= {name: part(name, options) for name in ("ours", "plain")}
         results["batches"] = part("batches", options, stream=results["ours"]["stream"])
     report(results)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
