@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
 from workbench.models.neural.network import NONE, AttentionWeights, sizes_of
 from workbench.models.readers.embedding import window_ids
@@ -478,20 +477,13 @@ class LexicalMemoryModule(ReaderModule):
 
     def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the shares of the words before the blank in each hop."""
-        before, model = self._before(batch), self.model
-        absent, words = before == NONE, before.clamp_min(0)
-        keys, values = model.keys(words) + model.key_ages, model.values(words) + model.value_ages
-        query, shares = torch.full_like(keys[:, 0], QUERY), []
-        for _ in range(model.hops):
-            match = torch.einsum("rmw,rw->rm", keys, query).masked_fill(absent, -torch.inf)
-            shares.append(match.softmax(1).nan_to_num())
-            read = torch.einsum("rm,rmw->rw", shares[-1], values)
-            query = functional.prelu(query @ model.turn + read, model.slopes)
+        before = self._before(batch)
+        absent = before == NONE
         position = (batch["context"] != PAD).sum(1, keepdim=True) + batch["blank"][:, None]
         begin = position + torch.arange(-self.memory, 0, device=before.device)
         begin = begin.masked_fill(absent, 0)
-        names = tuple(f"hop {hop}" for hop in range(1, model.hops + 1))
-        return AttentionWeights(names, torch.stack(shares, 1), begin, torch.where(absent, 0, begin + 1))
+        names, weights, *_ = self.model.attention_weights(before)
+        return AttentionWeights(names, weights, begin, torch.where(absent, 0, begin + 1))
 
 
 class LexicalMemory(Reader):
