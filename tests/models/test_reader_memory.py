@@ -276,7 +276,7 @@ def test_lexical_memory_is_what_a_loop_computes(tied):
     parts = {name: array(values) for name, values in module.model.state_dict().items()}
     words = parts["keys.weight"] if tied else parts["output.words"]
 
-    def log_prob(before, target):
+    def log_prob(before, target, seen=None):
         last = before[-memory:] or [1]
         query = np.full(width, 0.1)
         keys, values = (
@@ -284,6 +284,8 @@ def test_lexical_memory_is_what_a_loop_computes(tied):
         )
         for _ in range(hops):
             shares = softmax([key @ query for key in keys])
+            if seen is not None:
+                seen.append(shares)
             query = query @ parts["turn"] + sum(s * value for s, value in zip(shares, values, strict=True))
             query[width // 2 :] = np.maximum(query[width // 2 :], 0)
         return math.log(softmax(words @ query + parts["output.bias"])[target])
@@ -298,10 +300,11 @@ def test_lexical_memory_is_what_a_loop_computes(tied):
             assert scores[row, column] == pytest.approx(sum(values), rel=1e-5)
             if column == question["answer"]:
                 assert losses[row] == pytest.approx(-np.mean(values), rel=1e-5)
-        seen = module.attention_weights(batch_of(QUESTIONS, [row]))
+        seen, shares, place = module.attention_weights(batch_of(QUESTIONS, [row])), [], len(context) + blank
         assert seen.names == ("hop 1", "hop 2", "hop 3")
+        log_prob([*context, *query[:blank]], 0, shares)
+        np.testing.assert_allclose(array(seen.weights)[0, :, -len(shares[0]) :], shares, rtol=1e-5)
         np.testing.assert_allclose(array(seen.weights)[0].sum(1), 1)
-        place = len(context) + blank
         assert seen.begin[0].tolist() == list(range(place - memory, place))
         assert (seen.end - seen.begin == 1).all()
 
