@@ -7,10 +7,7 @@ pytestmark = pytest.mark.browser
 IMPORT = "import workbench as wb"
 SAMPLE = 'items = wb.load("sample", variant="capitalised")'
 SHOW = "browser = wb.browse(items)\nbrowser"
-ANNOTATE = (
-    "from workbench.items.query import parse\nannotations = wb.annotate(items)\n"
-    "joined = items.frame.merge(annotations, on='item_id')"
-)
+ANNOTATE = "annotations = wb.annotate(items)\njoined = items.frame.merge(annotations, on='item_id')"
 ANNOTATED = ANNOTATE, SHOW.replace("(items", "(items, annotations")
 
 
@@ -98,22 +95,24 @@ def keys_and_roles(page, notebook):
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid", selector
 
 
-def expect(page, notebook, condition, total):
-    """Wait for the items of a condition, which stands in the line."""
-    n = notebook.value(f"int(parse({condition!r}).mask(joined).sum())")
-    wait_count(page, f"{n} of {total}")
-    assert page.locator(".wb-line").input_value() == condition
+def expect(page, notebook, facets, total, mask):
+    """Wait for the items of facets, which pandas finds by a mask."""
+    wait_count(page, f"{notebook.value(f'int(({mask}).sum())')} of {total}")
+    assert notebook.value("browser.state['facets']") == facets
+    assert page.locator(".wb-chosen .wb-choice").count() == len(facets)
 
 
 def clicks(page, notebook, total):
     page.locator(".wb-facet[data-name=target_class]").click()
     page.locator(".wb-chip[data-value=PN]").click()
-    expect(page, notebook, "target_class = PN", total)
-    page.locator(".wb-exclude").click()
-    expect(page, notebook, "not target_class = PN", total)
+    is_named = "joined.target_class == 'PN'"
+    expect(page, notebook, {"target_class": ["PN"]}, total, is_named)
+    assert page.locator(".wb-choice").inner_text() == "Target class: proper noun\n\u2715"
     page.locator(".wb-facet[data-name=mention_distance]").click()
     page.locator(".wb-chip[data-value=null]").click()
-    expect(page, notebook, "not target_class = PN and mention_distance is missing", total)
+    both = {"target_class": ["PN"], "mention_distance": [None]}
+    expect(page, notebook, both, total, f"({is_named}) & joined.mention_distance.isna()")
+    notebook.screenshot("browser-chips", ".wb-browser")
     page.locator(".wb-chip[data-value=null]").click()
     bars = page.locator(".wb-bars").bounding_box()
     page.mouse.move(bars["x"] + 0.3 * bars["width"], bars["y"] + 20)
@@ -121,10 +120,17 @@ def clicks(page, notebook, total):
     page.mouse.move(bars["x"] + 0.6 * bars["width"], bars["y"] + 20, steps=4)
     page.mouse.up()
     low, high = [box.input_value() for box in page.locator(".wb-range input").all()]
-    clauses = f"not target_class = PN and mention_distance >= {low} and mention_distance <= {high}"
-    expect(page, notebook, clauses, total)
+    within = f"({is_named}) & joined.mention_distance.between({low}, {high}).fillna(False)"
+    facets = {"target_class": ["PN"], "mention_distance": [int(low), int(high)]}
+    expect(page, notebook, facets, total, within)
     assert 0 < int(low) < int(high)
     notebook.screenshot("browser-brush", ".wb-browser")
+    page.keyboard.press("Escape")
+    page.locator(".wb-choice", has_text="proper noun").focus()
+    page.keyboard.press("Enter")
+    del facets["target_class"]
+    expect(page, notebook, facets, total, within.partition(" & ")[2])
+    assert page.evaluate("document.activeElement.className") == "wb-choice"
     page.locator(".wb-button", has_text="Clear").first.click()
     wait_count(page, f"{total} of {total}")
 
@@ -139,15 +145,18 @@ def typing(page, notebook, total):
     line.fill("direct_spee")
     line.press("End")
     line.press("c")
-    page.wait_for_selector(".wb-browser[data-waits=''] .wb-choices li:text-is('direct_speech')")
-    notebook.screenshot("browser-completion", ".wb-browser")
-    for key in ("ArrowDown", "Tab", "Enter"):
-        line.press(key)
-    expect(page, notebook, "direct_speech", total)
+    page.wait_for_selector("datalist option[value=direct_speech]", state="attached")
+    line.fill("n_tokens > 60 and target_class in ('CN', ")
+    options = page.locator("datalist:not([id$=tags]) option").evaluate_all("(all) => all.map((n) => n.value)")
+    assert f"{line.input_value()}'PN'" in options
+    enter("direct_speech")
+    wait_count(page, f"{notebook.value('int(joined.direct_speech.sum())')} of {total}")
     before = page.locator(".wb-count").inner_text()
     enter("n_tokns > 60")
     page.wait_for_selector(".wb-alarm:has-text('n_tokens')")
-    assert alarm.inner_text().endswith("The list is still that of the last valid filter.")
+    first, *place = alarm.inner_text().split("\n")
+    assert first.endswith("The list is still that of the last valid filter.")
+    assert place == ["n_tokns > 60", "^^^^^^^"]
     assert line.get_attribute("aria-invalid") == "true"
     assert page.locator(".wb-count").inner_text() == before
     notebook.screenshot("browser-refused", ".wb-browser")
@@ -162,9 +171,9 @@ def typing(page, notebook, total):
     page.locator(".wb-sorting button").click()
     page.wait_for_selector(".wb-browser[data-waits='']")
     code = clipboard(page, page.locator(".wb-copier", has_text="Copy this view"))
-    filters = 'where="n_tokens > 60 and not direct_speech", sort="-mention_distance"'
     shown = notebook.value("browser.current_id")
-    assert code == f'wb.browse(items, annotations, {filters}, current="{shown}")'
+    state = {"where": "n_tokens > 60 and not direct_speech", "sort": "-mention_distance", "current": shown}
+    assert code == f"wb.browse(items, annotations, state={state})"
     same = f"[{code}.selection.frame.equals(browser.selection.frame), len(browser.selection) > 9]"
     assert notebook.value(same) == [True, True]
 

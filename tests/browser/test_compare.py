@@ -1,7 +1,5 @@
 """Models side by side, driven as a reader drives it: a matrix and bars above, items and a passage below."""
 
-import re
-
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +20,8 @@ READ = (
 SHOW = (
     "parts = pd.DataFrame([(i.item_id, a, b, 9, 0.5 - k) for i in items for k, (a, b) in"
     " enumerate(i.sentences[:-1])], columns=['item_id', 'start', 'end', 'distance', 'influence'])\n"
-    "widget = compare(items, frames, table, resamples=200, influence=parts, shade='')\nwidget"
+    "widget = compare(items, frames, table, resamples=200, influence=parts,"
+    " state={'shade': ''})\nwidget"
 )
 LABELS = [f"model {k}" for k in range(4)]
 HOSTILE = [
@@ -99,14 +98,14 @@ def cells_and_bars(page, notebook, items, right):
     assert cell.get_attribute("aria-selected") == "true"
     assert f"D right, A wrong: {pair.sum()} items" in page.locator(".wc-told").inner_text()
     page.locator(".wc-column").select_option("target_class")
-    group = page.locator("[data-key='is:PN']")
+    group = page.locator("[data-key='PN']")
     names = table["target_class"] == "PN"
     assert group.locator(".wc-group-n").inner_text() == str(names.sum())
     group.click()
     wait_count(page, (pair & names).sum(), total)
     assert listed(page) == ids[pair & names].tolist() == notebook.value(selected)
     notebook.screenshot("compare-chosen", ".wc-body")
-    page.locator("[data-key='is:V']").click(modifiers=["Control"])
+    page.locator("[data-key='V']").click(modifiers=["Control"])
     both = table["target_class"].isin(["PN", "V"])
     wait_count(page, (pair & both).sum(), total)
     cell.click()
@@ -130,7 +129,8 @@ def cells_and_bars(page, notebook, items, right):
     shares = [f"{100 * right[label][names].mean():.1f} %" for label in best]
     found = numbers.locator("td").all_inner_texts()
     assert [*found[:3], found[-1]] == [str(names.sum()), *shares, "exploratory"]
-    assert page.locator(".wb-line").input_value() == "target_class = PN"
+    assert notebook.value("widget.state['facets']") == {"target_class": ["PN"]}
+    assert page.locator(".wb-line").input_value() == ""
     notebook.screenshot("compare-slice", ".wc-body")
     page.locator(".wc-clear").click()
     wait_count(page, total, total)
@@ -178,15 +178,16 @@ def typed_filters(page, notebook, items, right):
     page.locator(".wb-list").focus()
     page.keyboard.press("f")
     line.press_sequentially("target_cl")
-    page.wait_for_selector(".wb-choices li:text-is('target_class')")
-    line.fill("target_class = PN and `model 0: correct`")
+    page.wait_for_selector("datalist option[value=target_class]", state="attached")
+    line.fill("target_class = 'PN' and \"model 0: correct\"")
     line.press("Enter")
     names = (annotated(items)["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
     wait_count(page, (names & right["model 0"]).sum(), total)
-    line.fill("target_klass = PN")
+    line.fill("target_klass = 'PN'")
     line.press("Enter")
     page.wait_for_selector(".wb-alarm:has-text('target_class')")
-    assert page.locator(".wb-alarm").inner_text().endswith("still that of the last valid filter.")
+    assert "still that of the last valid filter." in page.locator(".wb-alarm").inner_text()
+    assert page.locator(".wb-alarm").inner_text().endswith("\ntarget_klass = 'PN'\n^^^^^^^^^^^^")
     page.locator(".wc-compare").evaluate("(node) => { node.style.width = '560px'; }")
     high, room = page.locator(".wb-alarm").evaluate("(node) => [node.scrollHeight, node.clientHeight]")
     assert high <= room  # the whole text
@@ -214,11 +215,9 @@ def baseline(page, notebook, items, right):
         wait_count(page, wanted.sum(), total)
         assert listed(page) == ids[wanted].tolist() == notebook.value(selected)
         assert button.get_attribute("aria-pressed") == "true"
-    where = "not `model 1: correct` and `model 3: correct`"
-    assert page.locator(".wb-line").input_value() == where
-    code = notebook.value("widget.code")
-    assert f'where="{where}"' in code
-    assert 'baseline="model 3"' in code
+    facets = {"model 3: correct": [True], "model 1: correct": [False]}
+    assert notebook.value("widget.state['facets']") == facets
+    assert "'baseline': 'model 3'" in notebook.value("widget.code")
     button.press("Enter")  # once more: all items
     wait_count(page, total, total)
     assert button.evaluate("(node) => node === document.activeElement")
@@ -249,7 +248,8 @@ def help_and_copies(page, notebook):
     assert abs(box["x"] + box["width"] - button["x"] - button["width"]) < 2, "beside its button"
     notebook.screenshot("compare-keys", ".wc-body")
     page.keyboard.press("Escape")
-    notebook.evaluate("widget.state = {'where': 'not `model 1: correct` and not `model 0: correct`'}")
+    wrong = {"model 1: correct": [False], "model 0: correct": [False]}
+    notebook.evaluate(f"widget.state = {{'facets': {wrong}}}")
     page.wait_for_selector(".wb-choice:has-text('both wrong')")
     for label, text in [
         ("Copy this view", notebook.value("widget.code")),
@@ -276,7 +276,7 @@ def brushing(page, notebook, items, frames):
     notebook.screenshot("compare-scatter", ".wc-body")
     one, other = frames[3]["log_prob"], frames[1]["log_prob"]  # of the two best that have them
     low = min(one.min(), other.min()) // 1
-    ends = [float(end) for end in re.findall(r"= (-[0-9.]+)", notebook.value("widget.state['where']"))]
+    ends = [end for facet in notebook.value("[*widget.state['facets'].values()]") for end in facet]
     assert ends == pytest.approx([part * low for part in (0.5, 0.1, 0.9, 0.1)], abs=-0.01 * low)
     inside = one.between(*ends[:2]) & other.between(*ends[2:])
     assert notebook.value("len(widget.selection)") == inside.sum()

@@ -63,8 +63,8 @@ def drag(page, chart, start, end):
     page.mouse.up()
 
 
-def where(notebook):
-    return notebook.value("explorer.state['where']")
+def facets(notebook):
+    return notebook.value("explorer.state['facets']")
 
 
 def test_choices_by_mouse_and_key_are_told_combined_and_cleared(explored, notebook, table):
@@ -92,14 +92,14 @@ def bars(page, notebook, total, counted):
     wait_count(page, f"{counted['PN']} of {total}")
     bar(page, "target_class", "V").click(modifiers=["Control"])
     wait_count(page, f"{counted['PN'] + counted['V']} of {total}")
-    assert where(notebook) == "target_class in (PN, V)"
+    assert facets(notebook) == {"target_class": ["PN", "V"]}
     bar(page, "target_class", "PN").click(modifiers=["Control"])
     wait_count(page, f"{counted['V']} of {total}")
     bar(page, "target_class", "V").click()
     wait_count(page, f"{total} of {total}")
     bar(page, "target_class", "V").dblclick()
     wait_count(page, f"{total} of {total}")  # it is cleared, and stays so
-    assert where(notebook) == ""
+    assert facets(notebook) == {}
 
 
 def ranges(page, notebook, table):
@@ -108,7 +108,7 @@ def ranges(page, notebook, table):
     inside = table["mention_distance"].between(low, high).fillna(value=False)
     drag(page, "mention_distance", 4, 8)
     wait_count(page, f"{inside.sum()} of {len(table)}")
-    assert where(notebook) == f"mention_distance >= {low} and mention_distance <= {high}"
+    assert facets(notebook) == {"mention_distance": [low, high]}
     assert f"Mention distance: {low} to {high} tokens" in page.locator(".wb-choice").inner_text()
     left = page.locator("[data-chart=mention_distance] .we-bin:not(.we-off)")
     assert left.count() == 5
@@ -135,7 +135,7 @@ def ranges(page, notebook, table):
 def combined(page, notebook, table):
     total = len(table)
     bar(page, "target_class", "PN").click()
-    bar(page, "direct_speech", "no").click()
+    bar(page, "direct_speech", "false").click()
     both = table[(table["target_class"] == "PN") & ~table["direct_speech"]]
     wait_count(page, f"{len(both)} of {total}")
     known = both["lemma_in_context"]
@@ -174,7 +174,7 @@ def keys(page, total, counted):
 
 
 def chips(page, notebook):
-    bar(page, "direct_speech", "no").click()
+    bar(page, "direct_speech", "false").click()
     bar(page, "target_class", "CN").click()
     bar(page, "target_class", "PN").click(modifiers=["Control"])
     drag(page, "n_tokens", 2, 30)
@@ -191,7 +191,8 @@ def chips(page, notebook):
 
 OWN = """annotations["my_score"] = [place * 0.01 if place % 7 else None for place in range(len(annotations))]
 annotations["genre"] = (["sea", "war", "love"] * len(annotations))[: len(annotations)]
-explorer = explore(items, annotations, columns=["my_score", "genre"], where="n_tokens > 60")
+state = {"facets": {"n_tokens": [61, None]}}
+explorer = explore(items, annotations, columns=["my_score", "genre"], state=state)
 explorer"""
 WRAPPED = """[...document.querySelectorAll('.wb-choice > :first-child')]
     .filter((n) => n.scrollWidth > n.clientWidth + 1 || n.scrollHeight > n.clientHeight + 1)
@@ -211,7 +212,7 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     assert rest.get_attribute("title") == f"no earlier mention: {none.sum()} of {none.sum()}"
     rest.click()
     wait_count(page, f"{none.sum()} of {len(far)}")
-    assert where(notebook) == "mention_distance is missing"
+    assert facets(notebook) == {"mention_distance": [None]}
     assert page.locator(".wb-choice").all_inner_texts() == ["Mention distance: no earlier mention\n✕"]
     rest.focus()
     page.keyboard.press("Enter")

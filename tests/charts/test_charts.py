@@ -226,20 +226,20 @@ def test_sets_of_figure_2_are_called_after_their_items_and_never_by_ids(tmp_path
         "text": [f"The dog ran to the river near the {word}" for word in ("dog", "cat", "hen") * 2],
     })  # fmt: skip
     items = wb.items_from_frame(table, item_id="name")
-    genres = [items.query(f"genre = {genre}") for genre in "ab"]
+    genres = [items.query(f"genre = '{genre}'") for genre in "ab"]
     own = [wb.annotate(each) for each in genres]
 
     def names(**options):
         chart = charts.figure_2(lambada=own[0], input=own[1], paper=False, **options)
         return list(dict.fromkeys(row["set"] for row in rows(chart) if "set" in row))
 
-    assert names() == ["own/dev, genre = a", "own/dev, genre = b"]
+    assert names() == ["own/dev, genre = 'a'", "own/dev, genre = 'b'"]
     assert names(names=["novels", "letters"]) == ["novels", "letters"]
-    assert genres[0].query("genre = a").attrs["filter"] == "(genre = a) and (genre = a)"
+    assert genres[0].query("genre = 'a'").attrs["filter"] == "(genre = 'a') and (genre = 'a')"
     own[0].to_parquet(tmp_path / "own.parquet")
     own[0] = pd.read_parquet(tmp_path / "own.parquet")
     own[1] = own[1][own[1]["n_tokens"] > 0]
-    assert names() == ["own/dev, genre = a", "own/dev, genre = b"]
+    assert names() == ["own/dev, genre = 'a'", "own/dev, genre = 'b'"]
     own = [wb.annotate(items).query("n_tokens > 0")] * 2
     assert names() == ["own/dev", "input"]
     own = [pd.DataFrame(each.to_dict("list")) for each in own]  # as read from a CSV file

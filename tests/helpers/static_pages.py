@@ -41,7 +41,7 @@ PAGES = {
     "contamination": lambda: wb.contamination(ITEMS, "sample")._repr_html_(),
     "items": ITEMS._repr_html_,
     "statistics": lambda: wb.statistics(ITEMS, annotated(ITEMS))._repr_html_(),
-    "browse": lambda: wb.browse(ITEMS, annotated(ITEMS), RUNS, table=True).to_html(),
+    "browse": lambda: wb.browse(ITEMS, annotated(ITEMS), RUNS, state={"table": True}).to_html(),
     "explore": lambda: wb.explore(ITEMS, annotated(ITEMS)).to_html(),
     "compare": lambda: wb.compare(ITEMS, RUNS, annotated(ITEMS), resamples=20).to_html(),
     "compare, saved": saved_comparison,

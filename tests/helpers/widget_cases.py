@@ -88,10 +88,10 @@ CASES = {
     "browse": WidgetCase(
         view="Browser",
         make=lambda: wb.browse(ITEMS),
-        refuse=lambda: wb.browse(ITEMS, facets={"colour": ["red"]}),
+        refuse=lambda: wb.browse(ITEMS, state={"facets": {"colour": ["red"]}}),
         hostile=_browse,
         cell="wb.browse(items, table)",
-        change="browse.state = browse.state | {'query': 'the'}",
+        change="browse.state = browse.state | {'search': 'the'}",
         saved="passage matches “the”",
         root=".wb-browser:not(.we-explore *)",
         names=[
@@ -119,10 +119,10 @@ CASES = {
     "compare": WidgetCase(
         view="Compare",
         make=lambda: wb.compare(ITEMS, FRAMES, None, resamples=10),
-        refuse=lambda: wb.compare(ITEMS, FRAMES, None, resamples=10, pair=5),
+        refuse=lambda: wb.compare(ITEMS, FRAMES, None, resamples=10, state={"pair": 5}),
         hostile=_compare,
         cell="wb.compare(items, frame, table, resamples=200)",
-        change="compare.state = compare.state | {'query': 'she'}",
+        change="compare.state = compare.state | {'search': 'she'}",
         saved="she",
         root=".wc-compare",
         names=[

@@ -58,11 +58,13 @@ def test_results_are_grouped_by_a_column_of_ones_own(items, form):
     if "items" not in passed:
         slices = align(items, runs, resamples=20, **passed).slices("genre")
         assert groups(slices, "bin") == {*GROUPS, ("not known", 1)}
-        compared = wb.compare(items, runs, column="genre", resamples=20, **(passed or {"annotations": None}))
+        compared = wb.compare(
+            items, runs, state={"column": "genre"}, resamples=20, **(passed or {"annotations": None})
+        )
         assert compared.column == "genre"
         compared.close()
-        shown = wb.browse(items, where="genre = play", **passed)
-        assert len(shown.selection) == len(items.query("genre = play", **passed)) == 3
+        shown = wb.browse(items, state={"where": "genre = 'play'"}, **passed)
+        assert len(shown.selection) == len(items.query("genre = 'play'", **passed)) == 3
         shown.close()
 
 
@@ -144,7 +146,7 @@ def test_annotations_without_ids_say_what_to_pass(items):
         lambda: accuracy_by_column(run, items.extra, by="genre"),
         lambda: align(items, run, annotations=items.extra).slices("genre"),
         lambda: wb.browse(items, items.extra),
-        lambda: items.query("genre = play", items.extra),
+        lambda: items.query("genre = 'play'", items.extra),
     ):
         refused(call)
     refused(wb.evaluate, run, by="genre", annotations=[1])

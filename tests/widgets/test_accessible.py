@@ -55,7 +55,7 @@ def test_tables_have_names_and_headings(name):
 def test_the_table_of_a_browser_has_a_heading_for_each_column_and_row():
     table = annotated(ITEMS).assign(genre="crime")
     columns = ["passage", "genre", "tags"]
-    widget = wb.browse(ITEMS, table, RUNS, table=columns)
+    widget = wb.browse(ITEMS, table, RUNS, state={"table": columns})
     page = Tables(widget.to_html())
     assert page.headings == ["Items", "Item", "Passage", "genre", "Tags", *ITEMS.frame["item_id"]]
     assert page.named == [True, True]
@@ -75,6 +75,6 @@ def test_an_error_that_is_long_can_be_scrolled_by_keyboard():
 
 
 def test_a_browser_of_no_items_has_no_table_of_them():
-    widget = wb.browse(clozes(), table=True)
+    widget = wb.browse(clozes(), state={"table": True})
     assert Tables(widget.to_html()).headings == ["Items"]
     widget.close()

@@ -78,25 +78,25 @@ def test_opening_sends_the_view(browser):
 
 def test_filtering_answers_with_a_new_version(browser):
     first = ask(browser, "open")
-    view = ask(browser, "query", state={"query": "rained"})
+    view = ask(browser, "query", state={"search": "rained"})
     assert view["version"] == first["version"] + 1
     assert (view["n"], view["index"]) == (2, 0)
     assert view["rows"][0]["text"][1] == "rained"
     assert ["rained", "h"] in view["passage"]["context"]
-    assert browser.state == STATE_OF_BROWSER | {"query": "rained", "current": "x/dev/0"}
+    assert browser.state == STATE_OF_BROWSER | {"search": "rained", "current": "x/dev/0"}
     assert [item.item_id for item in browser.selection] == ["x/dev/0", "x/dev/1"]
-    none = ask(browser, "query", state={"query": "nowhere"})
+    none = ask(browser, "query", state={"search": "nowhere"})
     assert (none["n"], none["index"], none["rows"], none["passage"]) == (0, -1, [], None)
     assert (len(browser.to_frame()), browser.current, browser.current_id) == (0, None, "")
-    back = ask(browser, "query", state={"query": ""})
+    back = ask(browser, "query", state={"search": ""})
     assert (back["n"], back["index"], browser.current_id) == (4, 0, "x/dev/0")
 
 
 def test_the_current_item_stays_while_it_passes(browser):
     ask(browser, "show", index=1, version=browser._listing.version)
-    view = ask(browser, "query", state={"query": "cat"})
+    view = ask(browser, "query", state={"search": "cat"})
     assert (view["index"], view["passage"]["id"]) == (0, "x/dev/1")
-    view = ask(browser, "query", state={"query": "dry"})
+    view = ask(browser, "query", state={"search": "dry"})
     assert (view["index"], view["passage"]["id"], browser.current.item_id) == (0, "x/dev/3", "x/dev/3")
 
 
@@ -114,13 +114,13 @@ def test_rows_are_sent_for_the_present_version_only():
     around = ask(browser, "open")
     assert (around["index"], around["start"], len(around["rows"])) == (70, 56, 28)
     assert around["rows"][14]["id"] == "x/dev/70"
-    later = ask(browser, "query", state={"query": "1"})["version"]
+    later = ask(browser, "query", state={"search": "1"})["version"]
     stale = ask(browser, "rows", start=0, end=5, version=view["version"])
     assert (stale["rows"], stale["version"]) == ([], later)
 
 
 def test_the_blank_stays_hidden_when_a_search_finds_a_part_of_the_target():
-    browser = listening(wb.browse(clozes(*TEXTS), query="cat"))
+    browser = listening(wb.browse(clozes(*TEXTS), state={"search": "cat"}))
     view = ask(browser, "open")
     assert [text for text, letters in view["passage"]["query"] if letters == "b"] == ["Cats"]
     assert not any("Cats" in text for text, letters in view["passage"]["query"] if letters != "b")
@@ -135,11 +135,11 @@ def test_tags_and_notes(home, browser):
     marked = ask(browser, "note", id="x/dev/1", note="why?")
     assert (marked["tags"], marked["note"]) == (["plot", "odd"], "why?")
     assert remarks.read_notes(["x"], folder=home / "notes")["x/dev/1"].note == "why?"
-    (row,) = ask(browser, "query", choose={"tags": {"keys": ["is:plot"]}})["rows"]
+    (row,) = ask(browser, "query", state={"facets": {"tags": ["plot"]}})["rows"]
     assert (row["id"], row["tags"], row["note"]) == ("x/dev/1", ["plot", "odd"], True)
     frame = browser.to_frame()
     assert (frame["tags"].tolist(), frame["note"].tolist()) == ([["plot", "odd"]], ["why?"])
-    again = wb.browse(clozes(*TEXTS), facets={"tags": ["plot"]})
+    again = wb.browse(clozes(*TEXTS), state={"facets": {"tags": ["plot"]}})
     assert [item.item_id for item in again.selection] == ["x/dev/1"]
     assert again._passage(1)["note"] == "why?"
 
@@ -159,10 +159,11 @@ def test_a_tag_on_one_set_of_ones_own_is_not_on_another(options):
     ("message", "lane", "part"),
     [
         ({"type": "nonsense"}, None, "nonsense"),
-        ({"type": "query", "state": {"query": "(", "regex": True}}, "query", "Invalid regular"),
-        ({"type": "query", "choose": {"colour": {"keys": ["red"]}}}, "query", "colour"),
-        ({"type": "query", "choose": {"tags": {"keys": ["is:Z"]}}}, "query", "no bin 'is:Z'"),
-        ({"type": "query", "state": {"query": "\ud800"}}, "query", "surrogate"),
+        ({"type": "query", "state": {"search": "(", "regex": True}}, "query", "Invalid regular"),
+        ({"type": "query", "state": {"facets": {"colour": ["red"]}}}, "query", "colour"),
+        ({"type": "query", "state": {"facets": {"tags": [5]}}}, "query", "expected values of the column"),
+        ({"type": "query", "state": {"where": "colour = 'red'"}}, "query", "\n^^^^^^"),
+        ({"type": "query", "state": {"search": "\ud800"}}, "query", "surrogate"),
         ({"type": "rows", "start": "x", "end": 3, "version": 1}, "rows", "invalid literal"),
         ({"type": "tags", "id": "x/dev/99", "tags": []}, None, "x/dev/99"),
         ({"type": "note", "id": "x/dev/0"}, None, "note"),
@@ -170,7 +171,7 @@ def test_a_tag_on_one_set_of_ones_own_is_not_on_another(options):
     ],
 )
 def test_what_goes_wrong_is_answered_and_changes_nothing(message, lane, part):
-    browser = wb.browse(clozes(*TEXTS), query="rained")
+    browser = wb.browse(clozes(*TEXTS), state={"search": "rained"})
     sent = listening(browser).sent
     before = (browser.state, browser._listing.version, len(browser.selection))
     browser._handle_message(browser, message | {"lane": lane}, [])
@@ -191,12 +192,13 @@ def test_notes_that_cannot_be_written_are_told(home, browser):
 def test_a_state_is_the_view():
     notes = pd.DataFrame({"item_id": [f"x/dev/{i}" for i in range(4)], "n": [1.5, 2.0, np.nan, 9.0]})
     items = clozes(*TEXTS)
-    first = wb.browse(items, notes, query="RAIN", regex=True, facets={"n": [1, None]}, sort="-n", table=["n"])
+    state = {"search": "RAIN", "regex": True, "facets": {"n": [1, None]}, "sort": "-n", "table": ["n"]}
+    first = wb.browse(items, notes, state=state)
     first.current, first.reveal = "x/dev/0", True
     assert [item.item_id for item in first.selection] == ["x/dev/1", "x/dev/0"]
-    assert first.state["where"] == "n >= 1"
+    assert (first.state["facets"], first.state["where"]) == ({"n": [1, None]}, "")
     assert json.loads(json.dumps(first.state)) == first.state
-    again = wb.browse(items, notes, **first.state)
+    again = wb.browse(items, notes, state=first.state)
     assert again.selection.frame.equals(first.selection.frame)
     assert (again.state, again.current, again.state["table"]) == (first.state, items["x/dev/0"], ["n"])
     first.state = {}
@@ -211,7 +213,7 @@ def test_a_state_is_the_view():
 
 def test_the_current_item_can_be_assigned():
     items = clozes(*TEXTS)
-    browser = wb.browse(items, query="rain")
+    browser = wb.browse(items, state={"search": "rain"})
     sent = listening(browser).sent
     browser.current = "x/dev/1"
     assert browser.current == items["x/dev/1"]
@@ -237,16 +239,16 @@ def test_annotations_in_any_order(form):
     assert browser._passage(0)["columns"] == [["mood", "glad"], ["n", "1"], ["7", ""]]
     assert browser._passage(1)["columns"] == [["mood", ""], ["n", ""], ["7", ""]]
     listening(browser)
-    view = ask(browser, "query", choose={"mood": {"keys": ["is:sad"]}})
+    view = ask(browser, "query", state={"facets": {"mood": ["sad"]}})
     assert [row["id"] for row in view["rows"]] == [IDS[2]]
     assert counts(view, "mood") == {"not known": 2, "sad": 1, "glad": 1}
-    assert (view["facets"]["n"]["starts"], view["facets"]["n"]["ends"]) == ([1, 2, 3], [1, 2, 3])
+    assert [facet for facet, *_ in view["facets"]["n"]["bins"]] == [[1, 1], [2, 2], [3, 3]]
     assert browser.to_frame()["mood"].tolist() == ["sad"]
 
 
 def test_annotations_do_not_replace_what_the_items_hold():
     table = pd.DataFrame({"item_id": IDS, "split": ["a", "b", "a", "b"]})
-    browser = wb.browse(clozes(*TEXTS), table, facets={"split": ["a"]})
+    browser = wb.browse(clozes(*TEXTS), table, state={"facets": {"split": ["a"]}})
     assert len(browser.selection) == 2
     assert browser.to_frame()["split"].tolist() == ["dev", "dev"]
 
@@ -262,9 +264,10 @@ def test_annotations_do_not_replace_what_the_items_hold():
         {"predictions": []},
         {"predictions": ["no such run"]},
         {"predictions": [3]},
-        {"table": "tags"},
-        {"table": [3]},
-        {"table": ["colour"]},
+        {"state": {"table": "tags"}},
+        {"state": {"table": [3]}},
+        {"state": {"table": ["colour"]}},
+        {"state": {"colour": "red"}},
     ],
 )
 def test_what_does_not_fit_is_told(options):
@@ -361,7 +364,7 @@ def test_no_items_at_all():
     assert "Items0 of 0" in Page(browser.to_html()).text
 
 
-# -- order, typed conditions, several items
+# -- order, facets and conditions, several items
 
 
 def table_of(**columns):
@@ -377,7 +380,7 @@ def listed(browser):
 )
 def test_items_are_sorted_with_missing_ones_last(sort, order):
     table = table_of(n=[2.0, np.nan, 1.0, 9.0], word=["b", "A", "a", None])
-    browser = wb.browse(clozes(*TEXTS), table, sort=sort)
+    browser = wb.browse(clozes(*TEXTS), table, state={"sort": sort})
     assert "".join(listed(browser)) == order
     assert [i[-1] for i in browser.to_frame()["item_id"]] == list(order)
     with pytest.raises(DataError):
@@ -385,36 +388,45 @@ def test_items_are_sorted_with_missing_ones_last(sort, order):
 
 
 @pytest.mark.parametrize(
-    ("filters", "left", "line"),
+    ("filters", "left"),
     [
-        ({"facets": {"n": [None]}}, "1", "n is missing"),
-        (
-            {"facets": {"n": [1, 2]}, "where": "word = b or word = a"},
-            "02",
-            "n >= 1 and n <= 2 and (word = b or word = a)",
-        ),
-        ({"facets": {"word": {"not": ["a", "(none)"]}}}, "01", "not (word = a or word is missing)"),
-        ({"facets": {"n": {"not": [None, 5]}}}, "13", "not n <= 5"),
-        ({"facets": {"long": [True]}}, "03", "long = true"),
-        ({"where": "n > 1 & !(word = b)"}, "3", "n > 1 & !(word = b)"),
+        ({"facets": {"n": [None]}}, "1"),
+        ({"facets": {"n": [1, 2]}, "where": "word in ('a', 'b')"}, "02"),
+        ({"facets": {"word": ["a", None]}}, "23"),
+        ({"facets": {"long": [True]}, "where": "n > 2"}, "3"),
+        ({"where": "n > 1 and not (word = 'b') or word is null -- \"'"}, "3"),
     ],
 )
-def test_the_line_says_what_is_clicked_and_typed(filters, left, line):
+def test_facets_and_condition_both_have_to_hold(filters, left):
     table = table_of(n=[2, None, 1, 9], word=["b", "A", "a", None], long=[True, False, False, True])
-    browser = listening(wb.browse(clozes(*TEXTS), table, **filters))
+    browser = listening(wb.browse(clozes(*TEXTS), table, state=filters))
     view = ask(browser, "open")
-    assert ("".join(listed(browser)), view["state"]["where"]) == (left, line)
+    assert "".join(listed(browser)) == left
+    assert filters.items() <= view["state"].items()
     again = eval(view["code"], {"wb": wb, "items": clozes(*TEXTS), "annotations": table})  # noqa: S307 - ours
     assert (listed(again), again.state) == (listed(browser), browser.state)
-    longer = ask(browser, "query", state={"where": f"{line} and item_id contains dev"})
-    assert (longer["state"]["where"], "".join(listed(browser))) == (f"{line} and item_id contains dev", left)
-    ask(browser, "query", state={"where": "n = 9"})
+    more = ask(browser, "query", state={"facets": view["state"]["facets"] | {"tags": [None]}})
+    assert ("".join(listed(browser)), more["state"]["where"]) == (left, filters.get("where", ""))
+    ask(browser, "query", state={"where": "n = 9", "facets": {}})
     assert listed(browser) == ["3"]
+
+
+def test_the_facet_of_each_bin_lists_its_rows():
+    weights = [0.5, np.nan, -np.inf, 1e-7]
+    table = table_of(
+        weight=weights, text=["a", None, "1", "true"], long=[True, False, None, True], n=[1, 2, 9, 9]
+    )
+    browser = wb.browse(clozes(*TEXTS), table)
+    bins = [(name, each) for name, facet in browser._listing.facets.items() for each in facet.bins]
+    assert len(bins) > 20
+    for name, each in bins:
+        browser.state = {"facets": {name: each.facet}}
+        assert sorted(browser._listing.rows) == each.rows.tolist(), (name, each.key)
 
 
 def test_own_columns_become_facets_and_columns():
     frame = pd.DataFrame({"text": ["one two three", "four five six"], "genre": ["crime", "poetry"]})
-    browser = listening(wb.browse(wb.items_from_frame(frame), where="genre = crime"))
+    browser = listening(wb.browse(wb.items_from_frame(frame), state={"facets": {"genre": ["crime"]}}))
     view = ask(browser, "open")
     assert (view["n"], counts(view, "genre")) == (1, {"crime": 1, "poetry": 1})
     assert browser._passage(0)["columns"] == [["genre", "crime"]]
@@ -434,7 +446,7 @@ def test_the_table_has_the_columns_that_are_chosen(browser):
     ]  # fmt: skip
     browser.state = {"table": ["tags", "dataset", "passage", "tags"]}
     ask(browser, "tags", id="x/dev/1", tags=["odd", "long"])
-    view = ask(browser, "query", state={"query": "sat"})
+    view = ask(browser, "query", state={"search": "sat"})
     assert (view["columns"], view["rows"][0]["cells"]) == (
         ["tags", "dataset", "passage"], ["odd, long", "x", "It rained. The cat sat. He saw the ▁▁▁ run"],
     )  # fmt: skip
@@ -447,7 +459,7 @@ def test_the_table_has_the_columns_that_are_chosen(browser):
 
 def test_columns_of_annotations_that_are_still_to_come_are_shown_once_they_are_there(monkeypatch):
     monkeypatch.setattr(module, "annotations_at_hand", lambda _: None)
-    late = wb.browse(clozes(*TEXTS), "auto", table=["n_mentions", "tags"])
+    late = wb.browse(clozes(*TEXTS), "auto", state={"table": ["n_mentions", "tags"]})
     assert late._annotating.wait(PATIENCE)
     assert late._columns_shown() == ["n_mentions", "tags"]
     late.close()
@@ -462,7 +474,7 @@ def test_a_page_without_kernel_has_the_table(browser):
         for text in ("Answer", "Tags", "x/dev/0", "I fed the ▁▁▁", "<odd>", "Items4 of 4"):
             assert text in page.text
         assert page.tags.count("details") == 3, "each answer that is known opens on a click"
-        assert "table=[" in page.text
+        assert "'table': [" in page.text
 
 
 def test_several_items_are_tagged_at_once(browser):
@@ -481,7 +493,7 @@ def test_several_items_are_tagged_at_once(browser):
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_what_is_listed_is_written_to_a_file(home, kind):
-    browser = wb.browse(clozes(*TEXTS), table_of(n=[2, None, 1, 9]), where="n > 1", sort="-n")
+    browser = wb.browse(clozes(*TEXTS), table_of(n=[2, None, 1, 9]), state={"where": "n > 1", "sort": "-n"})
     path = browser.export(home / f"items.{kind}")
     read = {"csv": pd.read_csv, "jsonl": lambda p: pd.read_json(p, lines=True), "parquet": pd.read_parquet}
     frame = read[kind](path)
@@ -495,17 +507,18 @@ def test_what_is_listed_is_written_to_a_file(home, kind):
 
 
 def test_the_view_does_not_wait_for_annotations():
+    state = {"where": "in_context", "facets": {"in_context": [True]}}
     items = clozes("It rained . The dog ran . I fed the {dog}", "He saw the {cat}")
-    browser = listening(wb.browse(items, annotations="auto", where="in_context"))
+    browser = listening(wb.browse(items, annotations="auto", state=state))
     assert ask(browser, "open")["annotating"]["state"] in ("running", "done")
     assert browser._annotating.wait(PATIENCE)
     view = browser.sent[-2]
     assert (view["type"], view["n"], view["annotating"]) == ("view", 1, None)
-    assert view["state"]["where"] == "in_context"
-    assert view["code"] == 'wb.browse(items, annotations="auto", where="in_context")'
-    at_once = wb.browse(items, annotations="auto", where="in_context")
+    assert state.items() <= view["state"].items()
+    assert eval(view["code"], {"wb": wb, "items": items}).state == browser.state  # noqa: S307 - our own line
+    at_once = wb.browse(items, annotations="auto", state=state)
     assert (at_once._annotating.state, len(at_once.selection)) == ("idle", 1)
-    refused(wb.browse, items, annotations="auto", where="nowhere")
+    refused(wb.browse, items, annotations="auto", state={"where": "nowhere"})
 
 
 # -- without a kernel
@@ -524,11 +537,11 @@ def test_what_a_notebook_keeps_is_small():
 
 def test_a_page_says_what_it_shows():
     items = clozes("It rained . The {dog} ran .", "The {cat} ran .", "The {} sat .")
-    page = Page(wb.browse(items, query="ran", sort="-answer").to_html())
+    page = Page(wb.browse(items, state={"search": "ran", "sort": "-answer"}).to_html())
     assert "Items2 of 3Selectionpassage contains “ran”OrderAnswer, descending" in page.text
     assert "It rained. The ▁▁▁ ran.show" in page.text
     assert not re.search("http:|https:|<script", wb.browse(items).to_html())
-    assert 'Show it again: wb.browse(items, query="ran", sort="-answer")' in page.text
+    assert "Show it again: wb.browse(items, state={'search': 'ran', 'sort': '-answer'})" in page.text
     assert page.text.index("cat") > page.text.index("dog")
     assert "The ▁▁▁ sat.show?" in Page(wb.browse(items).to_html()).text
 

@@ -52,7 +52,7 @@ def test_the_models_and_the_differences_of_the_best_one_are_told():
 
 def test_the_listed_items_have_numbers_of_their_own():
     widget, _ = compared(n=40)
-    widget.state = {"query": "word1"}
+    widget.state = {"search": "word1"}
     rows = widget._listing.rows
     assert 0 < len(rows) < 40
     text = Page(widget.to_html()).text
@@ -71,7 +71,7 @@ def test_a_difference_is_written_as_in_tables():
             for item_id, word in frames[0][["item_id", "answer"]].to_numpy()
         ]
     )
-    text = Page(wb.compare(items, frames, None, baseline="B", resamples=20).to_html(limit=1)).text
+    text = Page(wb.compare(items, frames, None, state={"baseline": "B"}, resamples=20).to_html(limit=1)).text
     assert f"A minus B{MINUS}10.3" in text
     assert not re.search(r"-\d|-10\.|10\.2\b", text.partition("Show it again")[0])
     result = significance(*frames, resamples=20)

@@ -50,26 +50,31 @@ def widget():
 # -- state from and to Python
 
 
+RIGHTS = {
+    "only first": (True, False), "only second": (False, True), "both right": (True, True),
+    "both wrong": (False, False),
+}  # fmt: skip
+
+
 def cell(a, b, outcome="only first"):
-    """Return the clauses of a cell of two models, as they would be typed."""
-    first = "not " * (outcome in ("only second", "both wrong"))
-    second = "not " * (outcome in ("only first", "both wrong"))
-    return f"{first}`{a}: correct` and {second}`{b}: correct`"
+    """Return the facets of a cell of two models."""
+    return {f"{name}: correct": [right] for name, right in zip((a, b), RIGHTS[outcome], strict=True)}
 
 
 def test_the_state_builds_the_view_again(widget):
     assert widget.code == "wb.compare(items, runs, annotations)"
-    where = "target_class = PN and not `model 0: correct` and `model 1: rank` <= 50 and answer contains e"
+    where = "target_class = 'PN' and \"model 1: rank\" <= 50 and answer ilike '%e%'"
     widget.state = {
-        "where": where, "sort": "difference", "pair": ["model 3", "model 0"], "hidden": ["model 1"],
-        "query": "a", "column": "direct_speech", "attention": "model 1", "baseline": "model 2",
+        "facets": {"model 0: correct": [False]}, "where": where,
+        "sort": "difference", "pair": ["model 3", "model 0"], "hidden": ["model 1"],
+        "search": "a", "column": "direct_speech", "attention": "model 1", "baseline": "model 2",
     }  # fmt: skip
     text = ITEMS.frame["answer"].str.contains("e", case=False).to_numpy()
     named = (TABLE["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
     ranks = FRAMES[1]["rank"].to_numpy(dtype=float) <= 50
     found = ITEMS.frame["text"].str.contains("a", case=False).to_numpy()
     assert 0 < len(widget.selection) == (named & ~RIGHT["model 0"] & ranks & text & found).sum()
-    again = compare(ITEMS, FRAMES, TABLE, resamples=50, **json.loads(json.dumps(widget.state)))
+    again = compare(ITEMS, FRAMES, TABLE, resamples=50, state=json.loads(json.dumps(widget.state)))
     typed = eval(widget.code, {"wb": wb, "items": ITEMS, "runs": FRAMES, "annotations": TABLE})  # noqa: S307 - our own line
     for other in (again, typed):
         assert other.state == widget.state
@@ -77,7 +82,7 @@ def test_the_state_builds_the_view_again(widget):
 
 
 def test_selection_and_frame(widget):
-    widget.state = {"where": cell("model 3", "model 0"), "sort": "disagreement"}
+    widget.state = {"facets": cell("model 3", "model 0"), "sort": "disagreement"}
     expected = RIGHT["model 3"] & ~RIGHT["model 0"]
     frame = widget.to_frame()
     assert set(frame["item_id"]) == set(IDS[expected])
@@ -128,36 +133,40 @@ def test_the_page_is_told_what_the_comparison_says(widget):
     assert messages.PALETTE == theme.PALETTE
 
 
-def test_clicks_are_clauses_of_the_filter(widget):
-    bins = {"target_class": {"keys": ["is:PN", "is:V"]}, "direct_speech": {"keys": ["is:yes"]}}
+def test_clicks_are_facets(widget):
+    bins = {"target_class": ["PN", "V"], "direct_speech": [True]}
     pair = LABELS[1:3]
-    (view,) = ask(widget, type="query", outcome=[*pair, "only first"], choose=bins)
-    clauses = "target_class in (PN, V) and direct_speech = true"
-    assert view["state"]["where"] == f"{cell(*pair)} and {clauses}"
+    (view,) = ask(widget, type="query", state={"facets": cell(*pair) | bins})
+    assert (view["state"]["facets"], view["state"]["where"]) == (cell(*pair) | bins, "")
     assert (view["cell"], view["words"][0][0]) == ([1, 2, "only first"], "model 1 right, model 2 wrong")
-    assert view["words"][0][1] == {"where": clauses}, "a click on the words removes the cell"
+    assert view["words"][0][1] == {"facets": bins}, "a click on the words removes the cell"
+    assert len(view["words"]) == 3
     right = RIGHT["model 1"] & ~RIGHT["model 2"]
     chosen = right & TABLE["target_class"].isin(["PN", "V"]) & TABLE["direct_speech"]
     assert (view["n"], view["selected"]["cells"]["only first"]) == (chosen.sum(),) * 2
-    (view,) = ask(widget, type="query", outcome=["model 2", "model 1", "both wrong"])
-    assert view["cell"] == [2, 1, "both wrong"]
-    assert view["state"]["where"] == f"{cell(*pair[::-1], 'both wrong')} and {clauses}"
-    (view,) = ask(widget, type="query", outcome=None, choose={"target_class": None})
-    assert (view["cell"], view["state"]["where"]) == (None, "direct_speech = true")
+    (view,) = ask(widget, type="query", state={"facets": cell("model 2", "model 1", "both wrong")})
+    assert (view["cell"], view["cell_text"]) == ([2, 1, "both wrong"], "model 2 and model 1 both wrong")
+    (view,) = ask(widget, type="query", state={"facets": {"model 1: correct": [True]}})
+    assert (view["cell"], view["words"][0][0]) == (None, "model 1: correct: yes")
     for column in LISTING.comparison.columns:  # every group of bars
+        (view,) = ask(widget, type="query", state={"facets": {}, "column": column})
+        facets = [group["facet"] for group in view["slices"]["groups"]]
+        assert facets == [made.facet for made in LISTING.comparison.bins(column)]
         for made in LISTING.comparison.bins(column):
-            state, choice = {"where": "", "column": column}, {column: {"keys": [made.key]}}
-            (view,) = ask(widget, type="query", state=state, choose=choice)
-            assert (view["n"], view["facets"][column]["keys"]) == (len(made.rows), [made.key])
+            if made.facet is None:  # several rare values
+                continue
+            (view,) = ask(widget, type="query", state={"facets": {column: made.facet}})
+            assert view["n"] == len(made.rows)
 
 
 def test_slices_leave_the_cell_and_their_own_choice_out(widget):
-    state = {"where": f"{cell(*LABELS[:2])} and target_class = PN", "hidden": LABELS[3:], "query": "said"}
+    facets = cell(*LABELS[:2]) | {"target_class": ["PN"]}
+    state = {"facets": facets, "hidden": LABELS[3:], "search": "said"}
     (view,) = ask(widget, type="query", state=state)
     text = ITEMS.frame["text"].str.contains("said", case=False).to_numpy()
     assert view["slices"]["n"] == text.sum()
     for group in view["slices"]["groups"]:
-        mask = BINS[group["key"]].mask & text
+        mask = next(each.mask for each in BINS.values() if each.facet == group["facet"]) & text
         assert group["n"] == mask.sum()
         shares = [percent(RIGHT.loc[mask, label].mean()) if mask.any() else None for label in LABELS[:3]]
         assert [bar and bar[3] for bar in group["bars"]] == shares
@@ -270,9 +279,9 @@ def test_ties_are_ranges_of_ranks(rank, tied, bound, text):
 @pytest.mark.parametrize("most", [2000, 9])
 def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
     monkeypatch.setattr(messages, "_MOST_POINTS", most)
-    brush = {"model 3: log_prob": {"range": [-6, -1]}, "model 0: log_prob": {"range": [-5, 0]}}
-    state = {"where": "not direct_speech", "pair": ["model 3", "model 0"]}
-    ask(widget, type="query", state=state, choose=brush)
+    brush = {"model 3: log_prob": [-6, -1], "model 0: log_prob": [-5, None]}
+    state = {"where": "not direct_speech", "pair": ["model 3", "model 0"], "facets": brush}
+    ask(widget, type="query", state=state)
     (found,) = ask(widget, type="scatter")
     inside = LOG_PROB["model 3"].between(-6, -1) & LOG_PROB["model 0"].between(-5, 0)
     assert (found["brush"], found["names"]) == ([-6, -1, -5, 0], [*brush])
@@ -284,7 +293,7 @@ def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
         assert [row[:2] for row in found["points"]] == values.round(3).to_numpy().tolist()
         right = RIGHT.loc[mask, "model 3"] + 2 * RIGHT.loc[mask, "model 0"]
         assert [row[2] for row in found["points"]] == right.tolist()
-        ask(widget, type="query", state={"where": "", "pair": None})
+        ask(widget, type="query", state={"where": "", "facets": {}, "pair": None})
         ask(widget, type="pick", row=found["points"][7][3], lane="pick")
         assert widget.current_id == IDS[mask].iloc[7]
     else:
@@ -310,16 +319,16 @@ def test_models_are_differences_from_a_baseline(widget):
         assert (row["k"], row["p"], row["sure"]) == (k, p_value(wanted["p_holm"]), wanted["p_holm"] < 0.05)
         assert row["difference"] == whole["pairs"][k][1]["difference"]
         assert row["mde"] == whole["pairs"][k][1]["mde"]
-        for outcome, name in (("only first", "improvements"), ("only second", "regressions")):
-            (view,) = ask(widget, type="query", outcome=[LABELS[k], "model 1", outcome])
-            assert (view["n"], view["selected"]["two"]) == (row[name], [k, 1])
-            assert view["state"]["where"] == cell(LABELS[k], "model 1", outcome)
+        for name, two in (("improvements", [k, 1]), ("regressions", [1, k])):
+            (view,) = ask(widget, type="query", state={"facets": cell(LABELS[two[0]], LABELS[two[1]])})
+            assert (view["n"], view["selected"]["two"]) == (row[name], two)
+            assert view["cell"] == [*two, "only first"]
             assert view["baseline"] == whole["baseline"]
     text = Page(widget.saved.html()).text
     for row in whole["baseline"]["rows"]:
         assert f"{LABELS[row['k']]} minus model 1{row['difference']} points; {row['improvements']:,}" in text
     assert "minus model 1" in Page(widget.to_html(limit=0)).text
-    (view,) = ask(widget, type="query", state={"baseline": "", "where": ""})
+    (view,) = ask(widget, type="query", state={"baseline": "", "facets": {}})
     assert view["baseline"] is None
     assert "minus model 1" not in widget.saved.html()
 
@@ -352,7 +361,8 @@ def test_an_item_is_put_into_the_widget_that_asks():
 def test_what_is_selected_has_numbers_of_its_own(widget):
     pair, mask = ["model 3", "model 0"], BINS["is:PN"].mask
     ask(widget, type="measure")
-    (view,) = ask(widget, type="query", state={"pair": pair}, choose={"target_class": {"keys": ["is:PN"]}})
+    named = {"target_class": ["PN"]}
+    (view,) = ask(widget, type="query", state={"pair": pair, "facets": named})
     numbers, right = view["selected"], RIGHT[mask]
     assert (numbers["n"], numbers["two"], numbers["whole"]) == (mask.sum(), [3, 0], False)
     assert [share for share, _ in numbers["accuracy"]] == right.mean().map(percent).tolist()
@@ -368,9 +378,12 @@ def test_what_is_selected_has_numbers_of_its_own(widget):
     assert everything["difference"][0].startswith(points(RIGHT["model 3"].mean() - RIGHT["model 0"].mean()))
     assert (everything["remark"], selected["remark"]) == ("", "exploratory")
     for outcome, part in cells.items():
-        (view,) = ask(widget, type="query", outcome=[*pair, outcome])
+        (view,) = ask(widget, type="query", state={"facets": named | cell(*pair, outcome)})
         assert widget.selection.frame["item_id"].tolist() == IDS[mask][part].tolist()
-        assert view["selected"]["cells"] == numbers["cells"]
+        swapped = (
+            {"only first": "only second", "only second": "only first"} if outcome == "only second" else {}
+        )
+        assert view["selected"]["cells"] == {swapped.get(k, k): n for k, n in numbers["cells"].items()}
         assert view["selected"]["rows"][1]["remark"] == "by outcome"
 
 
@@ -431,7 +444,8 @@ def test_annotations_come_after_the_first_paint(monkeypatch):
     made.release = release
     assert not asked.is_set(), "not before the page is there"
     made.column = before = "answer_in_passage"  # of the text alone
-    made.state = made.state | {"where": f"{before} and {cell(*LABELS[:2])} and n_words > 9"}
+    facets = {before: [True], **cell(*LABELS[:2])}
+    made.state = made.state | {"facets": facets, "where": "n_words > 9"}
     assert len(made.selection) > 0
     sent = opened(made)
     assert [m["type"] for m in sent if m["type"] != "note"] == ["whole", "view", "whole", "view"]
@@ -441,7 +455,7 @@ def test_annotations_come_after_the_first_paint(monkeypatch):
     assert made.column == "target_class" in made.comparison.columns
     view = next(m for m in reversed(sent) if m["type"] == "view")
     assert view["slices"]["groups"]
-    assert made.state["where"] == cell(*LABELS[:2]), "what is no longer there is left"
+    assert (made.state["facets"], made.state["where"]) == (cell(*LABELS[:2]), ""), "the rest is there no more"
     assert len(made.selection) == (RIGHT["model 0"] & ~RIGHT["model 1"]).sum() == view["n"]
     assert [m["type"] for m in opened(made)] == ["whole", "view", "whole"], "a second page"
 
@@ -470,10 +484,12 @@ def test_annotations_that_fail_are_told(monkeypatch):
 
 def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
     monkeypatch.setattr(annotating, "annotate", lambda _items, **_: TABLE)
-    made = compare(ITEMS, FRAMES, resamples=50, where="target_class = PN", column="target_class")
+    made = compare(ITEMS, FRAMES, resamples=50, state={"where": "target_class = 'PN'"})
     assert made._remake is None
     assert len(made.selection) == len(BINS["is:PN"].rows)
-    refused(compare, ITEMS, FRAMES, column="colour", resamples=50)
+    for state in ({"facets": {"target_class": ["PN"]}}, {"column": "target_class"}):
+        assert compare(ITEMS, FRAMES, resamples=50, state=state)._remake is None
+    refused(compare, ITEMS, FRAMES, state={"column": "colour"}, resamples=50)
     refused(compare, ITEMS, FRAMES, annotations="yes")
 
 
@@ -482,17 +498,17 @@ def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
 
 def test_a_page_of_its_own_lists_the_items_in_order(widget):
     genre = pd.Series(["novel <1>", "story"] * (len(ITEMS) // 2))
-    where = f"{cell(*LABELS[:2])} and genre = story and n_tokens > 9"
-    state = {"hidden": LABELS[3:], "query": "the", "where": where}
-    made = compare(ITEMS, FRAMES, TABLE.assign(genre=genre), resamples=9, column="genre", **state)
+    facets = {"genre": ["story"], "n_tokens": [10, None], **cell(*LABELS[:2])}
+    state = {"hidden": LABELS[3:], "search": "the", "facets": facets, "column": "genre"}
+    made = compare(ITEMS, FRAMES, TABLE.assign(genre=genre), resamples=9, state=state)
     page = Page(made.to_html())
-    told = "passage contains “the”; model 0 right, model 1 wrong; genre: story; Passage length: 10"
+    told = "model 0 right, model 1 wrong; genre: story; Passage length: 10 or more tokens; passage"
     assert f"Items{len(made.to_frame())} of {len(ITEMS)}Selection{told}" in page.text
     assert page.text.count("genre: novel <1>") == 1, "a chart of one's own column"
     listed = page.text.partition("ItemPassageAnswer")[2]
     assert listed.startswith("model 0model 1model 2")
     assert "model 3" not in listed.partition("Show it again")[0]
-    widget.state = {"where": cell(*LABELS[:2]), "sort": "disagreement"}
+    widget.state = {"facets": cell(*LABELS[:2]), "sort": "disagreement"}
     html = widget.to_html(limit=3)
     ids = widget.to_frame()["item_id"].tolist()
     places = [html.index(item_id) for item_id in ids[:3]]
@@ -504,7 +520,9 @@ def test_a_notebook_keeps_the_measures_and_no_item_that_is_not_listed():
     attack = "<img src=x onerror=alert(1)>"
     names = [attack, *(f"model {k} of a long family" for k in range(19))]
     frames = predicted(ITEMS, 20, names=names)
-    made = compare(ITEMS, frames, TABLE, resamples=20, where=cell(*names[:2]), query=attack)
+    made = compare(
+        ITEMS, frames, TABLE, resamples=20, state={"facets": cell(*names[:2]), "search": attack}
+    )  # fmt: skip
     html = made.saved.html()
     assert len(html) < 12_000
     assert "<img" not in html
@@ -524,7 +542,7 @@ def test_a_notebook_keeps_the_measures_and_no_item_that_is_not_listed():
 )
 def test_orders_are_those_that_pandas_gives(sort, hidden, pair, against):
     LISTING.apply(
-        {"sort": sort, "hidden": list(hidden), "where": cell(*pair) if pair else "", "pair": against}
+        {"sort": sort, "hidden": list(hidden), "facets": cell(*pair) if pair else {}, "pair": against}
     )
     found = LISTING.rows.tolist()
     right = RIGHT[[label for label in LABELS if label not in hidden]]
@@ -539,7 +557,7 @@ def test_orders_are_those_that_pandas_gives(sort, hidden, pair, against):
 
 
 def test_counts_follow_the_models_shown():
-    LISTING.apply({"hidden": ["model 1", "model 3"], "query": "said"})
+    LISTING.apply({"hidden": ["model 1", "model 3"], "search": "said"})
     said = ITEMS.frame["text"].str.contains("said", case=False)
     right = RIGHT.loc[said, ["model 0", "model 2"]].sum(axis=1)
     expected = {"all wrong": (right == 0).sum(), "only one right": (right == 1).sum()}
@@ -552,9 +570,12 @@ def test_which_two_models_are_compared():
     assert RIGHT.mean().sort_values(ascending=False).index.tolist()[:3] == ["model 3", "model 2", "model 1"]
     for state, two, scattered, subtracted in [
         ({}, (3, 2), (3, 1), (3, 1)),  # model 2 gives scores
-        ({"where": cell("model 3", "model 1")}, (3, 1), (3, 1), (3, 1)),
-        ({"where": cell("model 3", "model 1"), "pair": LABELS[1:3]}, (3, 1), (3, 1), (1, 2)),
-        ({"where": "`model 0: correct`"}, (3, 2), (3, 1), (3, 1)),
+        ({"facets": cell("model 3", "model 1")}, (3, 1), (3, 1), (3, 1)),
+        ({"facets": cell("model 1", "model 3", "only second")}, (3, 1), (3, 1), (3, 1)),
+        ({"facets": cell("model 1", "model 3", "both wrong")}, (1, 3), (1, 3), (1, 3)),
+        ({"facets": cell("model 3", "model 1"), "pair": LABELS[1:3]}, (3, 1), (3, 1), (1, 2)),
+        ({"facets": {"model 0: correct": [True]}}, (3, 2), (3, 1), (3, 1)),
+        ({"where": '"model 0: correct" and not "model 1: correct"'}, (3, 2), (3, 1), (3, 1)),
     ]:
         LISTING.apply(state)
         pairs = LISTING.shown_pair(), LISTING.scatter_pair(), LISTING.difference_pair()
@@ -609,13 +630,16 @@ def made_run(model, unit):
         {"attention": "gpt"},
         {"baseline": "gpt"},
         {"baseline": 1},
-        {"where": "colour = red"},
-        {"query": "\ud800"},
+        {"where": "colour = 'red'"},
+        {"facets": {"colour": ["red"]}},
+        {"facets": {"model 0: rank": [1, 2]}},
+        {"facets": {"model 0: correct": ["yes"]}},
+        {"search": "\ud800"},
         {"current": "sample/none"},
     ],
 )
 def test_a_wrong_state_is_told_and_changes_nothing(widget, state):
-    widget.state = {"where": cell(*LABELS[:2])}
+    widget.state = {"facets": cell(*LABELS[:2])}
     before, n = widget.state, len(widget.selection)
     with pytest.raises(ValueError):  # noqa: PT011 - a DataError, or Python's own
         widget.state = state
@@ -625,7 +649,7 @@ def test_a_wrong_state_is_told_and_changes_nothing(widget, state):
 
 
 def test_setting_a_state_tells_the_page(widget):
-    widget.state = {"where": cell(*LABELS[:2])}
+    widget.state = {"facets": cell(*LABELS[:2])}
     widget.current = widget.selection[1]
     assert [m["type"] for m in widget.sent] == ["view", "passage"]
     assert widget.sent[-1]["index"] == 1

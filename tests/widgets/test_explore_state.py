@@ -44,8 +44,9 @@ def explorer():
 
 
 def ask(explorer, **choices):
-    """Choose bins, as the page would; return the answer."""
-    listening(explorer)._handle_message(explorer, {"type": "query", "choose": choices}, [])
+    """Choose facets, as the page would; return the answer."""
+    facets = {name: values for name, values in (explorer.state["facets"] | choices).items() if values}
+    listening(explorer)._handle_message(explorer, {"type": "query", "state": {"facets": facets}}, [])
     [answer] = explorer.sent
     return answer
 
@@ -81,32 +82,31 @@ def test_the_bars_counted_by_hand(explorer):
     ]  # fmt: skip
     assert rows(explorer, "in_context") == [["yes", 2, 2], ["no", 2, 2], ["not known", 1, 1]]
     distance = drawn(explorer, "mention_distance")
-    assert distance["starts"] == distance["ends"] == list(range(3, 10))
+    assert [row[0] for row in distance["bins"]] == [[n, n] for n in range(3, 10)]
     assert [row[2:] for row in distance["bins"]] == [[1, 1], *[[0, 0]] * 5, [1, 1]]
-    assert distance["null"] == ["null", "no earlier mention", 3, 3]
+    assert distance["null"] == [[None], "no earlier mention", 3, 3]
     tokens = drawn(explorer, "n_tokens")
-    assert tokens["starts"] == list(range(60, 91))
+    assert [row[0] for row in tokens["bins"]] == [[n, n] for n in range(60, 91)]
     assert [row[2] for row in tokens["bins"]] == [1, 2, *[0] * 8, 1, *[0] * 19, 1]
 
 
 def test_choices_combine_and_go_one_by_one(explorer):
-    ask(explorer, in_context={"keys": ["is:yes"]}, n_tokens={"range": [60, 61]})
+    ask(explorer, in_context=[True], n_tokens=[60, 61])
     assert ids(explorer) == IDS[:1]
     assert words(explorer) == ["Target in context: yes", "Passage length: 60 to 61 tokens"]
     assert [left for *_, left in rows(explorer, "in_context")] == [1, 2, 0], "not its own choice"
     ask(explorer, n_tokens=None)
     assert ids(explorer) == [IDS[0], IDS[4]]
-    ask(explorer, n_tokens={"range": [61, None]}, target_class={"keys": ["is:V", "is:PN"]})
+    ask(explorer, n_tokens=[61, None], target_class=["V", "PN"])
     assert ids(explorer) == [IDS[4]]
-    assert words(explorer)[1:] == ["Passage length: 61 or more tokens", "Target class: proper noun or verb"]
-    explorer.state = explorer.state | {"query": "fox"}
-    view = explorer._view()
-    assert view["words"][0] == ("passage contains “fox”", {"query": ""})
-    for _, change in view["words"]:
-        explorer.state = explorer.state | change if "query" in change else explorer.state
-    assert (explorer.state["query"], ids(explorer)) == ("", [IDS[4]])
+    assert words(explorer)[1:] == ["Passage length: 61 or more tokens", "Target class: verb or proper noun"]
+    explorer.state = explorer.state | {"search": "fox"}
+    text, change = explorer._view()["words"][-1]
+    assert (text, change) == ("passage contains “fox”", {"search": ""})
+    explorer.state = explorer.state | change
+    assert ids(explorer) == [IDS[4]]
     explorer.state = explorer.state | explorer._view()["words"][1][1]
-    assert explorer.state["where"] == "in_context = true and target_class in (PN, V)"
+    assert explorer.state["facets"] == {"in_context": [True], "target_class": ["V", "PN"]}
 
 
 # -- columns that are missing, or tell nothing
@@ -126,7 +126,7 @@ def test_charts_without_their_column_say_so():
         "mention_distance": "The column holds no categories and no numbers.",
         "n_tokens": None,
     }
-    assert "direct_speech" in ask(made, direct_speech={"keys": ["is:yes"]})["message"]
+    assert "direct_speech" in ask(made, direct_speech=[True])["message"]
 
 
 # -- marks from the annotations
@@ -157,7 +157,7 @@ def test_spans_of_another_text_are_told(span):
 
 
 def test_the_page_without_a_kernel(explorer):
-    ask(explorer, target_class={"keys": ["is:CN"]})
+    ask(explorer, target_class=["CN"])
     html = explorer.to_html()
     page = Page(html)
     text = " ".join(page.parts)
@@ -181,12 +181,12 @@ def test_columns_of_ones_own_are_charted_and_linked():
     assert (score["kind"], score["label"]) == ("numbers", "my score")
     assert sum(total for *_, total, _ in score["bins"]) == 4
     assert score["null"][1:] == ["not known", 1, 1]
-    key = score["bins"][score["starts"].index(0.3)][0]
+    chosen = next(facet for facet, *_ in score["bins"] if facet[0] == 0.3)
     assert rows(made, "genre") == [["sea", 3, 3], ["war", 1, 1], ["not known", 1, 1]]
-    ask(made, my_score={"keys": [key]})
+    ask(made, my_score=chosen)
     assert ids(made) == IDS[2:4]
     assert words(made) == ["my score: 0.3 to below 0.31"]
-    assert drawn(made, "my_score")["keys"] == [key]
+    assert made.state["facets"] == {"my_score": chosen}
     assert [left for *_, left in rows(made, "genre")] == [1, 1, 0]
     with pytest.raises(DataError):
         explore(clozes(*TEXTS), table, columns=["colour"])
@@ -197,15 +197,11 @@ def test_columns_of_ones_own_are_charted_and_linked():
 
 
 def test_items_without_a_value_can_be_chosen(explorer):
-    ask(explorer, mention_distance={"keys": ["null"]})
+    ask(explorer, mention_distance=[None])
     assert ids(explorer) == IDS[1:4]
     assert words(explorer) == ["Mention distance: no earlier mention"]
-    assert drawn(explorer, "mention_distance")["null"] == ["null", "no earlier mention", 3, 3]
+    assert drawn(explorer, "mention_distance")["null"] == [[None], "no earlier mention", 3, 3]
     assert [left for *_, left in rows(explorer, "target_class")] == [1, 1, 0, 1]
-    explorer.state = {"facets": {"target_class": {"not": ["CN"]}}}
-    assert words(explorer) == ["Target class: not common noun"]
-    chart = drawn(explorer, "target_class")
-    assert (chart["keys"], chart["excluded"]) == (["is:CN"], True)
 
 
 def test_a_bin_for_all_that_is_longer_says_so():
@@ -213,9 +209,9 @@ def test_a_bin_for_all_that_is_longer_says_so():
     lengths = [50 + n % 40 for n in range(199)] + [900]
     table = pd.DataFrame({"item_id": items.frame["item_id"], "n_tokens": lengths})
     chart = drawn(explore(items, table), "n_tokens")
-    assert chart["bins"][-1][1] == f"{chart['starts'][-1]} or more"
-    assert chart["ends"][-1] is None
-    assert f"{chart['starts'][-1]} or more: " in Page(explore(items, table).to_html()).text
+    (start, end), label, *_ = chart["bins"][-1]
+    assert (label, end) == (f"{start} or more", None)
+    assert f"{start} or more: " in Page(explore(items, table).to_html()).text
 
 
 def test_the_view_is_there_before_the_annotations(monkeypatch):
@@ -235,5 +231,5 @@ def test_the_view_is_there_before_the_annotations(monkeypatch):
         gate.set()
     assert made._annotating.wait(PATIENCE)
     assert len(rows(made, "target_class")) == 4
-    ask(made, target_class={"keys": ["is:PN"]})
+    ask(made, target_class=["PN"])
     assert ids(made) == [IDS[2]]

@@ -10,14 +10,7 @@ from refused import refused
 
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.listing import (
-    Listing,
-    clauses,
-    columns_clause,
-    facet,
-    facets_filter,
-    replace_clause,
-)
+from workbench.widgets.shared.listing import Listing, facet, facet_mask
 from workbench.widgets.shared.search import TextSearch, hits, patterns
 
 ITEMS = Items.from_records(
@@ -50,7 +43,7 @@ def rows(state, items=ITEMS, columns=None):
     ],
 )
 def test_plain_search(places, queries):
-    assert {query: rows({"query": query}) for query in queries} == dict.fromkeys(queries, places)
+    assert {query: rows({"search": query}) for query in queries} == dict.fromkeys(queries, places)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +61,12 @@ def test_plain_search(places, queries):
     ],
 )
 def test_search_for_a_regular_expression(query, field, found):
-    assert rows({"query": query, "field": field, "regex": True}) == found
+    assert rows({"search": query, "field": field, "regex": True}) == found
 
 
 def test_no_pattern_takes_for_ever():
     items = clozes("a" * 5000 + " {dog}", "aaab {dog}")
-    assert rows({"query": "(a+)+b", "regex": True}, items) == [1]
+    assert rows({"search": "(a+)+b", "regex": True}, items) == [1]
     assert hits("a" * 5000, ["(a+)+b"]) == []
     assert hits("aaab", ["(a+)+b"]) == [(0, 4)]
 
@@ -81,7 +74,7 @@ def test_no_pattern_takes_for_ever():
 @pytest.mark.parametrize("query", ["(", "a{2,1}", r"\q", "(?=a)", r"(a)\1"])
 def test_a_bad_regular_expression_is_told(query):
     with pytest.raises(DataError):
-        rows({"query": query, "regex": True})
+        rows({"search": query, "regex": True})
 
 
 TEXTS = st.lists(st.text("abAB .*+?()[]<>|^$\\_%-\n'é", max_size=12), min_size=1, max_size=6)
@@ -95,7 +88,7 @@ def test_search_finds_what_python_finds(texts, query, regex):
         query = "".join(c for c in query if c.isalnum() or c in " .")
     pattern = re.compile(query.strip() if regex else re.escape(query.strip()), re.IGNORECASE)
     expected = [i for i, item in enumerate(items) if pattern.search(item.text)]
-    assert rows({"query": query, "regex": regex}, items) == expected
+    assert rows({"search": query, "regex": regex}, items) == expected
 
 
 # -- columns
@@ -118,25 +111,53 @@ def test_a_click_lists_what_its_number_says(drawn, data, searched):
         for place, name in enumerate(COLUMNS)
     }
     made = Listing(items, columns)
-    made.apply({"query": "dog" if searched else ""})
+    made.apply({"search": "dog" if searched else ""})
     for name in [name for name in COLUMNS if name in made.facets]:
         bins = made.facets[name].bins
-        keys = data.draw(st.lists(st.sampled_from([b.key for b in bins]), unique=True))
-        choice = {"keys": keys, "exclude": data.draw(st.booleans())} if keys else None
-        made.apply(made.state | {"where": made.choose(made.state["where"], {name: choice})})
-        expected = np.logical_or.reduce([b.mask for b in bins if b.key in keys]) if keys else None
-        if choice and choice["exclude"]:
-            expected = ~expected
+        drawn_bins = data.draw(
+            st.lists(st.sampled_from(bins), unique=True, max_size=1 if name == "number" else 9)
+        )
+        chosen = [value for b in drawn_bins for value in b.facet]
+        made.apply(made.state | {"facets": made.state["facets"] | {name: chosen}})
+        expected = np.logical_or.reduce([b.mask for b in drawn_bins]) if drawn_bins else None
         others = made.mask(but=[name])
-        assert made.mask().tolist() == (others & expected if keys else others).tolist()
+        assert made.mask().tolist() == (others & expected if drawn_bins else others).tolist()
         assert made.rows.tolist() == np.flatnonzero(made.mask()).tolist()
-        facet_now = made.describe(name)
-        assert facet_now["excluded"] == bool(choice and choice["exclude"])
-        if name != "number" or len(bins) > len(made.facets[name].ranges):
-            assert set(keys) <= set(facet_now["keys"])
-        counts = {row[0]: row[2:] for row in [*facet_now["bins"], *filter(None, [facet_now["null"]])]}
-        for b in bins:
-            assert counts[b.key] == [b.mask.sum(), (b.mask & others).sum()]
+        described = made.describe(name)
+        rows_of_bins = [*described["bins"], *filter(None, [described["null"]])]
+        expected_rows = [[b.facet, b.label, b.mask.sum(), (b.mask & others).sum()] for b in bins]
+        assert sorted(rows_of_bins, key=repr) == sorted(expected_rows, key=repr)
+
+
+VALUES = {
+    "number": st.lists(st.none() | st.floats(-9, 9) | st.integers(-9, 9), min_size=2, max_size=2)
+    | st.just([None]),
+    "category": st.lists(CATEGORY, min_size=1, max_size=3),
+    "labels": st.lists(st.sampled_from(["p", "q", "r", None]), min_size=1, max_size=3),
+}
+
+
+@given(st.lists(st.tuples(CATEGORY, NUMBER, LABEL), min_size=1, max_size=12), st.data())
+def test_a_facet_lists_what_pandas_lists(drawn, data):
+    frame = pd.DataFrame(drawn, columns=["category", "number", "labels"])
+    frame = frame.astype({"number": float, "category": object})
+    for name, strategy in VALUES.items():
+        values = data.draw(strategy)
+        column, low, high = frame[name], values[0], values[-1]
+        missing = (
+            column.map(lambda cell: not isinstance(cell, list) or not cell)
+            if name == "labels"
+            else column.isna()
+        )
+        if name == "number" and values != [None]:
+            expected = column.between(-np.inf if low is None else low, np.inf if high is None else high)
+        elif name == "labels":
+            hits_of_rows = [bool(set(values) & set(cell or ())) for cell in column]
+            expected = pd.Series(hits_of_rows) | (missing & (None in values))
+        else:
+            expected = column.isin([v for v in values if v is not None]) | (missing & (None in values))
+        if not missing.all() or name != "number":
+            assert facet_mask(frame, name, values).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
@@ -166,79 +187,76 @@ def test_truth_values_are_yes_no_and_not_known(kind):
     assert [binned and [b.label for b in binned.bins] for binned in made] == [
         ["yes", "no", "not known"], ["yes", "no"], ["yes", "not known"], None, None,
     ]  # fmt: skip
-    assert made[0].query(["is:yes", "null"]).mask(pd.DataFrame({"x": columns[0]})).tolist() == [
-        False, True, True,
-    ]  # fmt: skip
+    assert [b.facet for b in made[0].bins] == [[True], [False], [None]]
 
 
 def test_categories_stand_commonest_first_and_the_rare_ones_of_many_are_left_out():
     names = [f"{i // 3}" for i in range(900)] + ["often"] * 4
     items = clozes(*("a {dog}" for _ in names))
     made = Listing(items, {"name": pd.Series(names)})
-    made.apply({"where": 'name = "99"'})
+    made.apply({"facets": {"name": ["99"]}})
     described = made.describe("name")
-    keys = [key for key, *_ in described["bins"]]
-    assert (keys[0], keys[-1], len(keys), described["more"]) == ("is:often", "is:99", 201, 301 - 201)
+    values = [value for [value], *_ in described["bins"]]
+    assert (values[0], values[-1], len(values), described["more"]) == ("often", "99", 201, 301 - 201)
 
 
-def test_ranges_that_adjoin_are_one_range():
-    column = pd.Series([*range(100), None])
-    binned = facet("n", column)
-    keys = [b.key for b in binned.ranges]
-    assert str(binned.query(keys[2:5])) == f"n >= {binned.ranges[2].low:g} and n <= {binned.ranges[4].high:g}"
-    apart = binned.query([keys[0], keys[2], "null"])
-    assert apart.operator == "or"
-    frame = pd.DataFrame({"n": column})
-    for query in (binned.query(keys[2:5]), apart, binned.query(["null"])):
-        mask = query.mask(frame)
-        assert sorted(binned.chosen(query, mask)) == sorted(
-            b.key for b in binned.bins if (b.mask & mask).any()
-        )
-    shares = facet("x", pd.Series([0.1, 0.25, 0.3, 0.3]))
-    third = next(b for b in shares.ranges if b.low == 0.3)
+def test_a_bin_of_numbers_is_a_closed_range():
+    column = pd.Series([0.1, 0.25, 0.3, 0.3])
+    third = next(b for b in facet("x", column).bins if b.facet[0] == 0.3)
     assert len(third.rows) == 2, "0.3 is not less than 3 * 0.1"
-    assert third.query.mask(pd.DataFrame({"x": [0.1, 0.25, 0.3, 0.3]})).tolist() == [False, False, True, True]
+    assert facet_mask(column.to_frame("x"), "x", third.facet).tolist() == [False, False, True, True]
+    whole = facet("n", pd.Series([*range(100), None]))
+    assert whole.bins[0].facet == [0, 4]
+    assert whole.bins[-1].facet == [None]
 
 
-# -- the one filter
+# -- facets, condition and search together
 
 
-def test_clauses_of_a_column_are_replaced_where_they_stand():
-    where = "a = 1 and (b = 2 or c = 3) and n > 5 and a < 9"
-    assert len(clauses(where)) == 4
-    assert str(columns_clause(where, ["a"])) == "a = 1 and a < 9"
-    assert columns_clause(where, ["b"]) is None, "it is chosen together with c"
-    assert str(columns_clause(where, ["b", "c"])) == "b = 2 or c = 3"
-    a_is_7 = columns_clause("a = 7", ["a"])
-    assert replace_clause(where, ["a"], a_is_7) == "a = 7 and (b = 2 or c = 3) and n > 5"
-    assert replace_clause(where, ["a"], None) == "(b = 2 or c = 3) and n > 5"
-    assert replace_clause("n>5", ["x"], None) == "n>5", "what is typed stays as it is"
-    assert replace_clause("", ["x"], columns_clause("x = 1", ["x"])) == "x = 1"
-
-
-def test_what_is_chosen_in_words_and_the_change_that_removes_it():
-    columns = {"n_tokens": pd.Series([1, 2, 3, 4]), "word": pd.Series(["a", "b", "c", "d"])}
+def test_each_choice_in_words_and_the_change_that_removes_it():
+    columns = {
+        "n_tokens": pd.Series([1, 2, 3, 4]), "word": pd.Series(["a", "b", None, "d"]),
+        "3-gram: correct": pd.Series([True, False, True, True]), "share": pd.Series([0.1, 0.25, 0.3, 0.3]),
+    }  # fmt: skip
     made = Listing(ITEMS, columns)
-    where = "n_tokens > 1 and not word in (a, b) and (word = a or n_tokens = 3) and word contains c"
-    made.apply({"where": where, "query": "see"})
-    texts = [text for text, _ in made.words()]
-    assert texts == [
-        "passage contains “see”", "Passage length: 2 or more tokens",
-        "not word in (a, b) and word contains c", "word = a or n_tokens = 3",
+    where = 'n_tokens > 1 and "3-gram: correct"'
+    facets = {"n_tokens": [2, None], "word": [None, "b"], "3-gram: correct": [True]}
+    made.apply({"facets": facets, "where": where, "search": "see"})
+    assert [text for text, _ in made.words()] == [
+        "Passage length: 2 or more tokens", "Word: not known or b", "3-gram: correct: yes", where,
+        "passage contains “see”",
     ]  # fmt: skip
     assert made.rows.tolist() == [2]
-    made.apply(made.state | made.words()[2][1])
-    assert made.state["where"] == "n_tokens > 1 and (word = a or n_tokens = 3)"
-    made.apply({"where": "not word in (a, b) and n_tokens <= 3"})
-    assert [text for text, _ in made.words()] == ["Word: not a or b", "Passage length: at most 3 tokens"]
+    for _, change in made.words():
+        made.apply(made.state | change)
+        for part, value in change.items():
+            assert made.state[part] == value
+            made.apply(made.state | {part: {"facets": facets, "where": where, "search": "see"}[part]})
+    phrases = {
+        (None, 3): "at most 3 tokens", (2, 2): "2 tokens", (1, 3): "1 to 3 tokens",
+        (None, None): "any number of tokens",
+    }  # fmt: skip
+    for values, phrase in phrases.items():
+        made.apply({"facets": {"n_tokens": list(values)}})
+        assert made.words()[0][0] == f"Passage length: {phrase}"
+    made.apply({"facets": {"share": made.facets["share"].bins[0].facet}})
+    assert "to below" in made.words()[0][0]
+    assert '"3-gram: correct"' in made.completions()
 
 
 @pytest.mark.parametrize(
     "state",
     [
         {"queri": "x"},
-        {"where": "colour = red"},
+        {"where": "colour = 'red'"},
+        {"where": "n >"},
         {"current": "x/dev/99"},
+        {"facets": 5},
+        {"facets": {"colour": ["red"]}},
+        {"facets": {"split": "dev"}},
+        {"facets": {"split": 5}},
+        {"facets": {"split": [5]}},
+        *({"facets": {"n": n}} for n in (["a"], [1], [1, "2"], [True, False], [1, 2, 3], [1, np.inf])),
     ],
 )
 def test_a_state_that_does_not_fit_is_told(state):
@@ -246,19 +264,6 @@ def test_a_state_that_does_not_fit_is_told(state):
     before = made.apply({"where": "n > 1"})
     refused(made.apply, state)
     assert (made.state, made.rows.tolist()) == (before, [1, 2, 3])
-
-
-@pytest.mark.parametrize(
-    "facets",
-    [
-        {"colour": ["red"]},
-        {"split": "dev"},
-        {"split": 5},
-        *({"n": n} for n in (["a"], [1], [1, "2"], [True, False])),
-    ],
-)
-def test_facets_that_do_not_fit_are_told(facets):
-    refused(facets_filter, facets, Listing(ITEMS, {"n": pd.Series([1, 2, 3, 4])}))
 
 
 # -- where it was found
@@ -287,7 +292,7 @@ def test_hits_of_several_patterns_match_and_do_not_overlap(text, found):
 
 @pytest.mark.parametrize("query", [r"\Qrained", "(?P<x>dog)|(?P<x>cat)"])
 def test_what_can_be_searched_but_not_marked_is_not_marked(query):
-    assert rows({"query": query, "regex": True})
+    assert rows({"search": query, "regex": True})
     assert hits("It rained .", [query]) == []
 
 

@@ -65,7 +65,7 @@ def cells_of(data, name):
 
 def test_each_view_is_a_page_of_its_own_that_holds_its_data(folder, read):
     views = {
-        "Passages": wb.browse(ITEMS, TABLE, FRAMES, where="n_tokens > 60"),
+        "Passages": wb.browse(ITEMS, TABLE, FRAMES, state={"where": "n_tokens > 60"}),
         "Charts": wb.explore(ITEMS, TABLE),
         "Models": wb.compare(ITEMS, FRAMES, TABLE, resamples=20),
         "Weights": wb.attention(Windows(), ITEMS[:3]),
@@ -127,7 +127,7 @@ def test_what_is_no_view_is_refused_and_nothing_is_written(folder):
 
 
 def test_listed_items_come_first_and_the_page_says_how_many_were_left_out(folder, read):
-    browser = wb.browse(ITEMS, TABLE, query="the", sort="-n_tokens")
+    browser = wb.browse(ITEMS, TABLE, state={"search": "the", "sort": "-n_tokens"})
     wb.publish(folder, {"Passages": browser, "Table": TABLE[["item_id"]]}, max_items=5)
     data, page = data_of(read("passages")), read("passages")
     assert set(cells_of(data, "item_id")) == set(browser.selection.frame["item_id"][:5])
@@ -141,7 +141,7 @@ def test_listed_items_come_first_and_the_page_says_how_many_were_left_out(folder
 
 @pytest.mark.parametrize("kilobytes", [20, 30, 40])
 def test_a_site_keeps_within_its_size(folder, kilobytes, read):
-    more = wb.browse(ITEMS, current=ITEMS.frame["item_id"][20])
+    more = wb.browse(ITEMS, state={"current": ITEMS.frame["item_id"][20]})
     wb.publish(
         folder, {"Passages": wb.browse(ITEMS), "Table": TABLE, "More": more}, max_megabytes=kilobytes / 1000
     )
@@ -159,7 +159,7 @@ def test_a_view_that_does_not_fit_is_an_error(folder):
 
 
 def test_a_comparison_has_the_numbers_of_all_items_and_its_cells(folder, read):
-    widget = wb.compare(ITEMS, FRAMES, TABLE, resamples=20, sort="disagreement")
+    widget = wb.compare(ITEMS, FRAMES, TABLE, resamples=20, state={"sort": "disagreement"})
     wb.publish(folder, {"Models": widget}, max_items=7)
     data = data_of(read("models"))
     page = HtmlPage(re.search(r'<details class="wp-numbers".*?</details>', read("models"), re.DOTALL)[0])
@@ -202,13 +202,16 @@ def test_tags_and_notes_are_published_only_where_that_is_asked(folder, read):
 
 
 @pytest.mark.parametrize(
-    "state", [{"where": "tags contains my-secret-tag"}, {"sort": "tags"}, {"table": ["passage", "tags"]}]
+    "state",
+    [
+        {"where": "list_contains(tags, 'my-secret-tag')"},
+        {"facets": {"tags": ["my-secret-tag"]}},
+        {"table": ["passage", "tags"]},
+    ],
 )
 def test_a_view_that_uses_tags_needs_them(folder, state):
     marked()
-    if state == {"sort": "tags"}:  # lists have no order
-        state = {"where": "not (tags is missing)"}
-    browser = wb.browse(ITEMS, TABLE, **state)
+    browser = wb.browse(ITEMS, TABLE, state=state)
     refused(wb.publish, folder, {"Passages": browser})
     wb.publish(folder, {"Passages": browser}, notes=True)
 
@@ -255,9 +258,11 @@ def test_code_of_views_runs_as_it_stands_there_or_is_not_there(folder, read):
         "distance": [9], "influence": [0.5],
     })  # fmt: skip
     views = {
-        "Passages": wb.browse(items, annotations, runs, where='target_class = PN and answer != "a"'),
-        "One run": wb.browse(items, predictions=runs[0].run, sort="-answer"),
-        "Models": wb.compare(items, runs, annotations, column="direct_speech", resamples=20),
+        "Passages": wb.browse(
+            items, annotations, runs, state={"where": "target_class = 'PN' and answer != 'a'"}
+        ),
+        "One run": wb.browse(items, predictions=runs[0].run, state={"sort": "-answer"}),
+        "Models": wb.compare(items, runs, annotations, state={"column": "direct_speech"}, resamples=20),
         "Charts": wb.explore(items, annotations, columns=["same_root"]),
     }
     others = {
@@ -392,7 +397,7 @@ def test_a_column_of_categories_is_one_of_their_values(case, ordered, gap, folde
         cells = pd.array(cells, dtype="Int64")
     tables = [TABLE.assign(level=column), TABLE.assign(level=pd.Series(cells).infer_objects())]
     browsers, explorers = (
-        [show(ITEMS, table, sort="level") for table in tables] for show in (wb.browse, wb.explore)
+        [show(ITEMS, table, state={"sort": "level"}) for table in tables] for show in (wb.browse, wb.explore)
     )
     for of_categories, of_values in (browsers, explorers):
         assert of_categories._view()["facets"] == of_values._view()["facets"]
@@ -417,23 +422,6 @@ def test_columns_with_two_headings_have_both_in_their_name(folder, read):
     columns = {each["name"]: cells_of(data, each["name"]) for each in data["columns"]}
     assert columns == {"model": ["a", "b"], "rank mean": ["2", "8"], "rank count": ["2", "1"]}
     refused(wb.publish, folder, {"x": scores.set_index("model", drop=False)})
-
-
-def test_the_filter_of_each_bin_lists_its_rows():
-    odd = TABLE.assign(
-        weight=[0.5, np.nan, -np.inf, 1e-7, np.inf] * 6, text=["a", None, "1", "true", "x y"] * 6
-    )
-    listing = wb.browse(ITEMS, odd, FRAMES)._listing
-    bins = [each for facet in listing.facets.values() for each in facet.bins]
-    assert len(bins) > 40
-    for each in bins:
-        assert (each.query.mask(listing.table) == each.mask).all(), each.key
-
-
-def test_a_filter_for_known_numbers_is_said_in_words_where_none_is_missing():
-    browser = wb.browse(ITEMS, TABLE, where="n_tokens is not missing")
-    assert browser._view()["words"] == [("n_tokens is not missing", {"where": ""})]
-    assert browser._listing.chosen("n_tokens")[0] == []
 
 
 # -- the command

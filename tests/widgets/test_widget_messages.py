@@ -37,8 +37,8 @@ WORDS = st.sampled_from(
 NUMBERS = st.integers() | st.sampled_from([10**40, -1, 0, 1, 2**63]) | st.floats(allow_nan=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | WORDS | st.text(max_size=8)
 KEYS = st.sampled_from(
-    ["query", "field", "regex", "facets", "where", "sort", "current", "table", "keys", "range", "tags",
-     "n_tokens", "target_class", "pair", "outcome", "hidden", "text", "other", "word",
+    ["search", "field", "regex", "facets", "where", "sort", "current", "table", "tags",
+     "n_tokens", "target_class", "pair", "hidden", "text", "other", "word",
      "candidates", "pairs"]
 ) | st.text(max_size=3)  # fmt: skip
 VALUES = st.recursive(

@@ -17,7 +17,7 @@ OPEN = {name: case.make for name, case in CASES.items()} | {
     "browse and annotate": lambda: wb.browse(ITEMS, annotations="auto"),
 }
 REFUSED = {name: case.refuse for name, case in CASES.items()} | {
-    "facets": lambda: wb.browse(ITEMS, facets=5),
+    "facets": lambda: wb.browse(ITEMS, state={"facets": 5}),
     "candidates": lambda: wb.ask([Counting()], candidates=5),
 }
 

@@ -1,20 +1,19 @@
-"""A column cut into bins: values of a choice, labels, or ranges of a number, each with its typed filter."""
+"""A column cut into bins: values of a choice, labels, or ranges of a number, each with its facet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count, groupby, pairwise
-from math import inf, nextafter
+from itertools import count, pairwise
+from math import inf, isfinite, nextafter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.items.query import Cells, Query, all_of, any_of, between, is_one_of
+from workbench.items.query import Cells
 from workbench.render.labels import VALUE_LABELS, value_label
-from workbench.storage.errors import DataError
 
 _NICE = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500)
 _ABOUT = 16
@@ -161,22 +160,11 @@ BinRule = Callable[[NDArray[np.float64]], Bins | None]
 class Bin:
     """A bin: rows of a column with one value or range."""
 
-    key: str  # in a message or a saved state, such as is:NE, from:5:to:9, other or null
+    key: str  # of all bins of the column, such as is:NE, from:5:to:9, other or null
     label: str  # that a reader sees
-    query: Query  # the filter that lists these rows
+    facet: list[Any] | None  # that lists these rows: [value], or [low, high]; None for several rare values
     rows: NDArray[np.intp]  # (k,), their places in the column of `size` rows
     size: int
-    low: float = np.nan  # least and greatest number of a range
-    high: float = np.nan
-
-    @property
-    def facet(self) -> list[Any] | None:
-        """The choice that lists these rows: ``[value]``, or ``[low, high]``; None for several rare values."""
-        if self.key == NULL:
-            return [None]
-        if not np.isnan(self.low):
-            return [None if not np.isfinite(end) else end for end in (self.low, self.high)]
-        return list(self.query.operands) if self.query.operator == "=" else None
 
     @property
     def is_range(self) -> bool:
@@ -202,45 +190,10 @@ class Binning:
     name: str
     value_type: str  # numbers, text, labels, yes or no, or nothing
     bins: list[Bin]
-    integers: bool = False  # whether all its numbers are whole
-
-    @property
-    def ranges(self) -> list[Bin]:
-        """The bins that are ranges of numbers, in ascending order."""
-        return [b for b in self.bins if not np.isnan(b.low)]
 
     def count(self, mask: Mask | None = None) -> list[int]:
         """Return the number of rows of each bin, of those in `mask` (n,) only if it is passed."""
         return [len(b.rows) if mask is None else int(np.count_nonzero(mask[b.rows])) for b in self.bins]
-
-    def query(self, keys: Collection[Any]) -> Query | None:
-        """Return the filter for the rows of bins, adjoining ranges merged; None without any bin."""
-        by_key = {b.key: b for b in self.bins}
-        if unknown := [key for key in keys if key not in by_key]:
-            names = ", ".join([*by_key][:20])
-            raise DataError(f"the column {self.name!r} has no bin {unknown[0]!r}; known are {names}")
-        chosen = [b for b in self.bins if b.key in keys]
-        values = [b.query.operands[0] for b in chosen if b.query.operator == "=" and not b.is_range]
-        clauses = [is_one_of(self.name, values)] if values else []
-        numbered = [(number, b) for number, b in enumerate(self.ranges) if b in chosen and b.is_range]
-        for _, adjoining in groupby(enumerate(numbered), lambda pair: pair[0] - pair[1][0]):
-            run = [b for _, (_, b) in adjoining]
-            clauses.append(_range_query(self.name, run[0].low, run[-1].high, integers=self.integers))
-        clauses += [b.query for b in chosen if not b.is_range and b.query.operator != "="]
-        return any_of(clauses) if clauses else None
-
-    def chosen(self, query: Query, mask: Mask) -> list[str]:
-        """Return the keys of the bins that a filter on this column lists; `mask` (n,) are its rows."""
-        clauses = query.alternatives
-        if self.value_type == "labels":
-            return [b.key for b in self.bins if b.query in clauses]
-        spans = [clause.interval for clause in clauses if clause.operator != "is missing"]
-        if self.value_type != "numbers" or None in spans:
-            return [b.key for b in self.bins if mask[b.rows].any()]
-        listed = [b for b in self.ranges if any(s and s[0] <= b.high and b.low <= s[1] for s in spans)]
-        return [b.key for b in listed] + [
-            b.key for b in self.bins if b.key == NULL and len(spans) < len(clauses)
-        ]
 
 
 def binning(
@@ -260,24 +213,22 @@ def binning(
     limit : int, optional
         Values of a choice that have a bin of their own; the rarer ones share one.
     """
-    cells, bins, integers = Cells(column.to_frame(name), name), [], False
+    cells, bins = Cells(column.to_frame(name), name), []
     if cells.value_type == "yes or no":
         for truth, word in ((True, "yes"), (False, "no")):
             rows = np.flatnonzero(~cells.missing & (cells.data == truth))
-            bins.append(Bin(f"is:{word}", word, Query("=", name, (truth,)), rows, len(column)))
+            bins.append(Bin(f"is:{word}", word, [truth], rows, len(column)))
     elif cells.value_type == "labels":
         for word in sorted(frozenset[str]().union(*cells.data)):
             rows = np.flatnonzero([word in labels for labels in cells.data])
-            bins.append(Bin(f"is:{word}", word, Query("=", name, (word,)), rows, len(column)))
+            bins.append(Bin(f"is:{word}", word, [word], rows, len(column)))
     elif cells.value_type == "text":
         bins = _choices(name, cells.data, limit)
     elif cells.value_type == "numbers":
-        finite = cells.data[np.isfinite(cells.data)]
-        integers = bool((finite == np.round(finite)).all() and (np.abs(finite) < _EXACT).all())
-        bins = _ranges(name, cells.data, rule, integers=integers)
+        bins = _ranges(cells.data, rule)
     missing = np.flatnonzero(cells.missing)
-    bins.append(Bin(NULL, MISSING.get(name, "not known"), Query("is missing", name), missing, len(column)))
-    return Binning(name, cells.value_type, [b for b in bins if len(b.rows) or b.is_range], integers)
+    bins.append(Bin(NULL, MISSING.get(name, "not known"), [None], missing, len(column)))
+    return Binning(name, cells.value_type, [b for b in bins if len(b.rows) or b.is_range])
 
 
 def _choices(name: str, values: Any, limit: int | None) -> list[Bin]:
@@ -291,44 +242,43 @@ def _choices(name: str, values: Any, limit: int | None) -> list[Bin]:
     if labels := [*VALUE_LABELS.get(name, ())]:
         frequent.sort(key=lambda code: [*labels, words[code]].index(words[code]))
     bins = [
-        Bin(
-            f"is:{words[code]}", value_label(name, words[code]), is_one_of(name, [words[code]]), rows[code], n
-        )
+        Bin(f"is:{words[code]}", value_label(name, words[code]), [words[code]], rows[code], n)
         for code in frequent
     ]
     if not rare:
         return bins
-    others = Query("not in", name, tuple(words[code] for code in frequent))
-    return [*bins, Bin("other", "other", others, np.sort(np.concatenate([rows[code] for code in rare])), n)]
+    return [*bins, Bin("other", "other", None, np.sort(np.concatenate([rows[code] for code in rare])), n)]
 
 
-def _ranges(name: str, values: NDArray[np.float64], rule: BinRule, *, integers: bool) -> list[Bin]:
-    """Return the ranges of numbers that `rule` chooses, or a bin a number."""
-    finite = values[np.isfinite(values)]
+def _ranges(values: NDArray[np.float64], rule: BinRule) -> list[Bin]:
+    """Return the ranges of numbers that `rule` chooses, or a bin per number."""
+    finite, n = values[np.isfinite(values)], len(values)
+    integers = bool((finite == np.round(finite)).all() and (np.abs(finite) < _EXACT).all())
     ranges = rule(finite) if len(finite) and finite.min() < finite.max() else None
     if ranges is None:
         different = np.unique(values[~np.isnan(values)])
         texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]
         return [
-            Bin(f"is:{text}", text, between(name, v, v), np.flatnonzero(values == v), len(values), v, v)
+            Bin(
+                f"is:{text}", text, range_facet(v, v) if isfinite(v) else None, np.flatnonzero(values == v), n
+            )
             for text, v in zip(texts, different.tolist(), strict=True)
         ]
     indices, bins = ranges.bin_index(values), []
     for index, (low, end) in enumerate(pairwise(ranges.edges.tolist())):
         key = f"from:{'' if low == -inf else f'{low:.12g}'}:to:{'' if end == inf else f'{end:.12g}'}"
-        high = end - 1 if integers or end == inf else nextafter(end, -inf)
-        query = _range_query(name, low, high, integers=integers)
-        rows = np.flatnonzero(indices == index)
-        bins.append(Bin(key, _range_label(low, end, integers=integers), query, rows, len(values), low, high))
+        facet = range_facet(low, end - 1 if integers else nextafter(end, -inf) if isfinite(end) else end)
+        label = _range_label(low, end, integers=integers)
+        bins.append(Bin(key, label, facet, np.flatnonzero(indices == index), n))
     return bins
 
 
-def _range_query(name: str, low: float, high: float, *, integers: bool) -> Query:
-    """Return the filter for a range; a range of non-integers excludes its upper edge."""
-    if integers or not np.isfinite(high):
-        return between(name, low, high)
-    below = Query("<", name, (nextafter(high, inf),))
-    return all_of([between(name, low, inf), below]) if np.isfinite(low) else below
+def range_facet(low: float, high: float) -> list[Any]:
+    """Return the facet of a closed range, with None for an infinite end, and whole numbers as such."""
+    return [
+        None if not isfinite(end) else int(end) if abs(end) <= _EXACT and end == int(end) else end
+        for end in (low, high)
+    ]
 
 
 def _range_label(low: float, end: float, *, integers: bool) -> str:

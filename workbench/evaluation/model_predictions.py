@@ -319,10 +319,10 @@ def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[
     """
     names = [model.model for model in models]
     sets = [tuple(map(traits_of(model).get, ("dataset", "split"))) for model in models] if by_set else names
-    return numbered(names, sets)
+    return numbered_names(names, sets)
 
 
-def numbered(names: Sequence[str], sets: Sequence[Any] | None = None) -> list[str]:
+def numbered_names(names: Sequence[str], sets: Sequence[Any] | None = None) -> list[str]:
     """Return unique names: equal ones, of those of one of the `sets`, are numbered in their order."""
     keys = list(zip(names, names if sets is None else sets, strict=True))
     return [

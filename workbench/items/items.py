@@ -19,7 +19,7 @@ from workbench.items import cells, questions, schema
 from workbench.items import text as wt
 from workbench.items.cells import check_options, plain_cell, text_cell
 from workbench.items.language import folder_of, in_language, languages_of_rows
-from workbench.items.query import Query, parse
+from workbench.items.query import columns_of, where_mask
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
 from workbench.storage.errors import DataError, check_option, reading
@@ -175,36 +175,41 @@ class Items:
             values = pd.array(values, dtype="boolean").to_numpy(dtype=bool, na_value=False)
         return self._trusted(self._frame.loc[values], self.attrs)
 
-    def query(self, text: str | Query, annotations: Items | pd.DataFrame | None = None) -> Items:
-        """Return the items that pass a typed filter; see :mod:`workbench.items.query` for the language.
+    def query(self, where: str, annotations: Items | pd.DataFrame | None = None) -> Items:
+        """Return the items for which a condition in SQL holds; see :mod:`workbench.items.query`.
 
         Parameters
         ----------
-        text : str or Query
-            Over the columns of the items, those of :attr:`extra`, ``n_context_sentences``, ``n_tokens``, and
-            the columns of `annotations`.
+        where : str
+            What follows WHERE in DuckDB's SQL, over the columns of the items, those of :attr:`extra`,
+            ``n_context_sentences``, ``n_tokens``, and the columns of `annotations`.
         annotations : DataFrame or Items, optional
-            Any table with ``item_id`` as a column or the index, at most one row an item, or items with
+            Any table with ``item_id`` as a column or the index, at most one row per item, or items with
             columns of their own.
+
+        Raises
+        ------
+        DataError
+            If the condition is not valid; the message shows the place, and columns with similar names.
 
         Examples
         --------
         >>> import workbench as wb
-        >>> wb.load("sample").query("n_context_sentences < 5 and answer contains er")
+        >>> wb.load("sample").query("n_context_sentences < 5 and answer ilike '%er%'")
         Items(6: 6 x sample/dev/plain; licence CC0-1.0)
         """
-        query = parse(text) if isinstance(text, str) else text
         table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
         table["n_context_sentences"] = self._frame["sentences"].map(len) - 1
         table = table.join(self.extra[[name for name in self.extra if name not in table]])
         if annotations is not None:
             beside = in_item_order(annotations, table["item_id"])
             table = table.join(beside.loc[:, ~beside.columns.isin(table.columns)])
-        if "n_tokens" in query.columns and "n_tokens" not in table:
+        names = dict.fromkeys([*map(str, table), "n_tokens"])
+        if "n_tokens" in columns_of(where, names) and "n_tokens" not in table:
             table["n_tokens"] = [len(item.tokens) for item in self]
-        items = self.where(query.mask(table))
+        items = self.where(where_mask(table, where))
         earlier = self.attrs.get("filter")
-        items.attrs["filter"] = f"({earlier}) and ({query})" if earlier else str(query)
+        items.attrs["filter"] = f"({earlier}) and ({where})" if earlier else where
         return items
 
     @property

@@ -1,37 +1,23 @@
-"""Filters that are typed: ``target_class = CN and mention_distance > 40 and not direct_speech``.
+"""Conditions on the columns of a table, written in SQL, and the columns as typed values.
 
-===============================  ===================================================================
-``n_tokens >= 60``               numbers are compared by ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``
-``target_class = CN``, ``!=``    the same text, in the same case (``==`` is ``=``)
-``split in (dev, test)``         one of several values; ``not in``: none of them
-``answer contains "ing"``        a part of the text, in any case; ``not contains``
-``tags contains hard``           one label of a list, in any case (``=`` and ``in``: in the same case)
-``direct_speech``, ``= false``   columns of yes and no
-``mention_distance is missing``  or ``is null``; ``is not missing``
-``and``, ``or``, ``not``, ``()`` or ``&``, ``|``, ``!``
-===============================  ===================================================================
+A condition is what follows WHERE in DuckDB's SQL: ``n_tokens >= 60 and not direct_speech``,
+``target_class in ('CN', 'NE')``, ``answer ilike '%ing%'``, ``list_contains(tags, 'hard')``,
+``mention_distance is null``. The name of a column with spaces or signs is in double quotes
+(``"3-gram: correct"``), text in single quotes. A row without a value passes no comparison, nor its negation;
+only ``x is null``.
 
-A value with spaces or signs is quoted (``"New York"``), as is a word of the language (``"missing"``) or a
-number that is text (``book_id = "1342"``); the name of a column with spaces or signs is set in backticks.
-
-A row without a value passes no comparison, neither ``x = a`` nor ``x != a``; only ``x is missing``. Logic has
-two values: ``not (x > 3)`` holds for a row without a value, because ``x > 3`` does not.
+It is evaluated on the columns that it names, in a database in memory without access to files, to the network
+or to its own settings. It is one expression: queries inside it are refused.
 """
 
 from __future__ import annotations
 
 import difflib
-import math
-import operator
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, reduce
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
-import lark
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -41,233 +27,171 @@ from numpy.typing import NDArray
 from workbench.items.cells import check_encodable
 from workbench.storage.errors import DataError
 
-_LISTED = 20  # suggestions
-_EXACT = 2**53  # whole numbers up to this one are exact
 _MANY = (list, tuple, set, frozenset, np.ndarray)
-_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
-_ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_Value = str | bool | float
-_KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "numbers": (int | float, ("=", "!=", ">", ">=", "<", "<=", "in", "not in")),
-    "text": (str, ("=", "!=", "in", "not in", "contains", "not contains")),
-    "labels": (str, ("contains", "not contains", "=", "!=", "in", "not in")),
-    "yes or no": (bool, ("=", "!=", "in", "not in")),
+_LISTED = 20  # columns in a message
+_HEAD = "SELECT NULL FROM items WHERE "
+_REFUSED = {
+    "SUBQUERY": "a query inside it",
+    "STAR": "an asterisk or COLUMNS",
+    "POSITIONAL_REFERENCE": "a column by its number",
 }
-"""What a column can hold: the type of the values that it is compared with, and the operators."""
-
-_IN_WORD = r"[\w@.:/'-]"
-_RESERVED = rf"(?!(?i:and|or|not|in|is|missing|null|contains|true|false)(?!{_IN_WORD}))"
-_NAME = rf"{_RESERVED}[^\W\d]\w*(?:\.\w+)*"
-_WORD = rf"{_RESERVED}[\w@]{_IN_WORD}*"
-_NUMBER = rf"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?!{_IN_WORD})"
-_STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
-_BACKTICKS = "`(?:[^`]|``)+`"
-_GRAMMAR = r"""
-    ?either: both (_OR both)*
-    ?both: single (_AND single)*
-    ?single: _NOT single -> negation
-        | "(" either ")"
-        | column -> truth
-        | column OPERATOR value
-        | column _IN "(" value ("," value)* ")" -> choice
-        | column _NOT _IN "(" value ("," value)* ")" -> exclusion
-        | column _CONTAINS part -> containing
-        | column _NOT _CONTAINS part -> lacking
-        | column _IS _MISSING -> missing
-        | column _IS _NOT _MISSING -> present
-    column: NAME | BACKTICKS
-    value: NUMBER | TRUTH | STRING | WORD
-    part: NUMBER | TRUTH | STRING | WORD
-    OPERATOR: /==|!=|>=|<=|=|<|>/
-    _AND: /and(?!\w)|&&?/i
-    _OR: /or(?!\w)|\|\|?/i
-    _NOT: /not(?!\w)|!(?!=)/i
-    _IN: /in(?!\w)/i
-    _IS: /is(?!\w)/i
-    _CONTAINS: /contains(?!\w)/i
-    _MISSING: /(missing|null)(?!\w)/i
-    TRUTH.2: /(true|false)(?!<_IN_WORD>)/i
-    NUMBER.2: /<_NUMBER>/
-    NAME: /<_NAME>/
-    WORD: /<_WORD>/
-    BACKTICKS: /<_BACKTICKS>/
-    STRING: /<_STRING>/s
-    %ignore /\s+/
-"""
-_EXPECTED = {
-    "NAME": "a column", "WORD": "a value", "OPERATOR": "an operator such as = or >", "_AND": "and",
-    "_OR": "or", "_IN": "in", "_IS": "is", "_CONTAINS": "contains", "_NOT": "not", "_MISSING": "missing",
-    "LPAR": "(", "RPAR": ")", "COMMA": "a comma", "$END": "the end",
-}  # fmt: skip
-_PIECES = re.compile(rf"""{_STRING}|{_BACKTICKS}|\s+|(?P<word>[`"'].*|[\w@]{_IN_WORD}*)|.""", re.DOTALL)
+_EXAMPLE = "a condition is, for example: target_class = 'CN' and n_tokens > 60"
 
 
-@dataclass(frozen=True, repr=False)
-class Query:
-    """A filter over the columns of a table: :func:`parse` reads one, ``str`` writes it.
+class Reference(NamedTuple):
+    """A name in a condition, and where it stands in its UTF-8 bytes."""
 
-    ``a & b``, ``a | b`` and ``~a`` combine filters.
+    identifiers: tuple[str, ...]  # more than one if it is written with dots
+    start: int
+    end: int
+
+
+@cache
+def _database() -> Any:
+    """Return the database in memory in which conditions are read and evaluated."""
+    import duckdb  # noqa: PLC0415 - slow to import
+
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "enable_external_access": "false", "python_enable_replacements": "false",
+            "errors_as_json": "true", "lock_configuration": "true",
+        },
+    )  # fmt: skip
+
+
+def _syntax_tree(text: str) -> dict[str, Any]:
+    """Return DuckDB's syntax tree of one or several statements, or its error."""
+    with _database().cursor() as cursor:
+        (tree,) = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
+    return json.loads(tree)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=64)
+def references(where: str) -> tuple[Reference, ...]:
+    """Return the names of columns in a condition, in the order of the text; none for an empty condition.
+
+    DataError unless the text is one expression on columns.
     """
-
-    operator: str  # and, or, not (of `subqueries`); is missing, is true, or a comparison (of `column`)
-    column: str = ""
-    operands: tuple[_Value, ...] = ()
-    subqueries: tuple[Query, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that the filter names, each once, in the order of the text."""
-        inner = (name for subquery in self.subqueries for name in subquery.columns)
-        return tuple(dict.fromkeys(inner)) if self.subqueries else (self.column,)
-
-    @property
-    def clauses(self) -> tuple[Query, ...]:
-        """The filters that all have to hold: those joined by ``and``, or this one."""
-        return self.subqueries if self.operator == "and" else (self,)
-
-    @property
-    def alternatives(self) -> tuple[Query, ...]:
-        """The filters of which one has to hold: those joined by ``or``, one a value."""
-        if self.operator == "or":
-            return tuple(each for subquery in self.subqueries for each in subquery.alternatives)
-        if self.operator == "is true":
-            return (Query("=", self.column, (True,)),)
-        if self.operator == "in":
-            return tuple(Query("=", self.column, (value,)) for value in self.operands)
-        return (self,)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The least and the greatest number that pass; None if the filter is not one range of numbers."""
-        low, high = -math.inf, math.inf
-        for clause in self.clauses:
-            present = clause.operator == "not" and clause.subqueries[0].operator == "is missing"
-            if clause.operator not in {"=", *_ORDER} and not present:
-                return None
-            for value in clause.operands:
-                if isinstance(value, str | bool):
-                    return None
-                beyond = {"<": -math.inf, ">": math.inf}.get(clause.operator)
-                end = float(value) if beyond is None else math.nextafter(value, beyond)
-                low = max(low, end) if clause.operator in "=>=" else low
-                high = min(high, end) if clause.operator in "=<=" else high
-        return low, high
-
-    def mask(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
-        """Return the rows of a frame that pass, as an array of bool (n,).
-
-        DataError if the frame has no such column, or the column holds something else than it is compared
-        with.
-        """
-        masks = [subquery.mask(frame) for subquery in self.subqueries]
-        if masks:
-            combine = operator.or_ if self.operator == "or" else operator.and_
-            return ~masks[0] if self.operator == "not" else reduce(combine, masks)
-        cells = Cells(frame, self.column)
-        return cells.missing if self.operator == "is missing" else self._compare(cells) & ~cells.missing
-
-    def _compare(self, cells: Cells) -> NDArray[np.bool_]:
-        sign, values = ("=", [True]) if self.operator == "is true" else (self.operator, [*self.operands])
-        if cells.value_type == "nothing":
-            return ~cells.missing
-        if cells.value_type == "yes or no":
-            values = [_TRUTH.get(v.lower(), v) if isinstance(v, str) else v for v in values]
-        value_type, operators = _KINDS[cells.value_type]
-        fits = all(isinstance(v, value_type) and isinstance(v, bool) == (value_type is bool) for v in values)
-        if sign not in operators or not fits:
-            name, example = _write_column(self.column), cells.choices()[0]
-            remedy = f"use {', '.join(operators)}; for example: {name} {operators[0]} {example}"
-            if sign in operators and value_type is str and self.operator != "is true":
-                quoted = Query(
-                    sign, self.column, tuple(v if isinstance(v, str) else _write(v) for v in values)
-                )
-                remedy = f"quote the value: {quoted}"
-            problem = f"the filter {str(self)!r} does not fit the column {name}"
-            raise DataError(f"{problem}, which holds {cells.value_type}, such as {example}", remedy=remedy)
-        if sign in _ORDER:
-            return np.asarray(_ORDER[sign](cells.data, values[0]), dtype=bool)
-        mask = cells.contain(str(values[0])) if sign.endswith("contains") else cells.equal(values)
-        return ~mask if sign.startswith(("!", "not ")) else mask
-
-    def __and__(self, other: Query) -> Query:
-        return all_of([self, other])
-
-    def __or__(self, other: Query) -> Query:
-        return any_of([self, other])
-
-    def __invert__(self) -> Query:
-        return self.subqueries[0] if self.operator == "not" else Query("not", subqueries=(self,))
-
-    def __repr__(self) -> str:
-        return f"parse({str(self)!r})"
-
-    def __str__(self) -> str:
-        if self.operator == "not" and self.subqueries[0].operator == "is missing":
-            return f"{_write_column(self.subqueries[0].column)} is not missing"
-        if self.subqueries:
-            looser = {"and": {"or"}, "not": {"and", "or"}}.get(self.operator, set())
-            texts = [f"({each})" if each.operator in looser else str(each) for each in self.subqueries]
-            return f"not {texts[0]}" if self.operator == "not" else f" {self.operator} ".join(texts)
-        name, values = _write_column(self.column), ", ".join(map(_write, self.operands))
-        if self.operator.endswith("in"):
-            values = f"({values})"
-        return name if self.operator == "is true" else f"{name} {self.operator} {values}".rstrip()
+    check_encodable(where, "the condition")
+    if not where.strip():
+        return ()
+    tree = _syntax_tree(_HEAD + where)
+    if tree["error"] and tree["error_type"] == "parser":
+        byte = int(tree["position"]) - len(_HEAD)
+        raise _refusal(where, f"the condition has a {tree['error_message']}", byte, remedy=_EXAMPLE)
+    statements = [] if tree["error"] else tree["statements"]
+    plain = _syntax_tree(_HEAD + "true")["statements"]
+    expression = statements[0]["node"].pop("where_clause", None) if len(statements) == 1 else None
+    plain[0]["node"].pop("where_clause")
+    if expression is None or statements != plain:  # whatever else is there follows a condition
+        raise DataError(f"expected one condition, got {where!r:.200}", remedy=_EXAMPLE)
+    return tuple(_references(where, expression))
 
 
-def all_of(queries: Iterable[Query]) -> Query:
-    """Return the filter that holds where all of one or more hold."""
-    return _joined("and", queries)
+def _references(where: str, node: Any, parameters: frozenset[str] = frozenset()) -> Iterator[Reference]:
+    """Yield the names of columns in a part of a syntax tree, without those of lambda `parameters`."""
+    if isinstance(node, list):
+        for child in node:
+            yield from _references(where, child, parameters)
+    if not isinstance(node, dict):
+        return
+    node_class, byte = node.get("class"), node.get("query_location", 0) - len(_HEAD)
+    if node_class in _REFUSED:
+        raise _refusal(where, f"a condition cannot have {_REFUSED[node_class]}", byte, remedy=_EXAMPLE)
+    if node_class == "COLUMN_REF":
+        identifiers = tuple(node["column_names"])
+        if identifiers[0] not in parameters:
+            yield Reference(identifiers, byte, byte + node.get("query_location_length", 1))
+        return
+    if node_class == "LAMBDA":
+        names = (each.identifiers[0] for each in _references(where, node["lhs"]))
+        yield from _references(where, node["expr"], parameters.union(names))
+        return
+    for child in node.values():
+        yield from _references(where, child, parameters)
 
 
-def any_of(queries: Iterable[Query]) -> Query:
-    """Return the filter that holds where one of one or more holds."""
-    return _joined("or", queries)
+def _character(where: str, byte: int) -> int:
+    return len(where.encode()[: max(0, byte)].decode(errors="ignore"))
 
 
-def is_one_of(column: str, values: Iterable[Any]) -> Query:
-    """Return the filter for one of one or more values."""
-    return _compared(column, "in", *values)
+def _refusal(where: str, problem: str, byte: int, end: int | None = None, *, remedy: str = "") -> DataError:
+    """Return the error about a place of a condition (in bytes), to which a line of carets points."""
+    start = _character(where, byte)
+    first = where.rfind("\n", 0, start) + 1
+    line = where[first:].split("\n", 1)[0]
+    width = 1 if end is None else max(1, _character(where, end) - start)
+    carets = " " * (start - first) + "^" * min(width, max(1, len(line) - (start - first)))
+    return DataError(f"{problem}{f' -- {remedy}' if remedy else ''}\n{line}\n{carets}")
 
 
-def between(column: str, low: float, high: float) -> Query:
-    """Return the filter for a closed range of numbers; an infinite end is left open."""
-    if low == high:
-        return _compared(column, "=", low)
-    ends = [_compared(column, sign, end) for sign, end in ((">=", low), ("<=", high)) if math.isfinite(end)]
-    return all_of(ends or [~Query("is missing", column)])
+def columns_of(where: str, names: Iterable[str]) -> list[str]:
+    """Return the columns that a condition uses, of those with these names; case does not matter.
+
+    DataError if there is no such column, with the names that are like it, or if two of them differ only in
+    case.
+    """
+    names, columns = list(names), dict[str, str]()
+    for reference in references(where):
+        name = ".".join(reference.identifiers)
+        matches = [name] if name in names else [each for each in names if each.lower() == name.lower()]
+        if len(reference.identifiers) > 1 or not matches:
+            close = difflib.get_close_matches(name, names)
+            listed = ", ".join(map(quoted, close or names[:_LISTED]))
+            text = "'{}'".format(name.replace("'", "''"))
+            remedy = (
+                f"{f'did you mean {listed}?' if close else f'columns are {listed}.'} Text is quoted: {text}"
+            )
+            raise _refusal(
+                where, f"there is no column {quoted(name)}", reference.start, reference.end, remedy=remedy
+            )
+        column = columns.setdefault(matches[0].lower(), matches[0])
+        if column != matches[0]:
+            problem = f"the columns {quoted(column)} and {quoted(matches[0])} differ only in case"
+            raise DataError(f"{problem}, which SQL does not tell apart", remedy="rename one of them")
+    return list(columns.values())
 
 
-def _joined(word: str, queries: Iterable[Query]) -> Query:
-    subqueries: list[Query] = []
-    for query in queries:
-        subqueries += query.subqueries if query.operator == word else [query]
-    return Query(word, subqueries=tuple(subqueries)) if len(subqueries) > 1 else subqueries[0]
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL has it: in double quotes unless it is a plain word."""
+    plain = name.isascii() and name.isidentifier() and name.lower() not in _keywords()
+    return name if plain else '"{}"'.format(name.replace('"', '""'))
 
 
-def _compared(column: str, sign: str, *values: Any) -> Query:
-    """Return a comparison in its one form: a choice of one value is "=", and 60.0 is 60."""
-    if len(values) == 1:
-        sign = {"==": "=", "in": "=", "not in": "!="}.get(sign, sign)
-    return Query(sign, column, tuple(_plain(v) if _is_number(v) else v for v in values))
+@cache
+def _keywords() -> frozenset[str]:
+    query = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category != 'unreserved'"
+    with _database().cursor() as cursor:
+        return frozenset(word for (word,) in cursor.execute(query).fetchall())
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+def where_mask(frame: pd.DataFrame, where: str) -> NDArray[np.bool_]:
+    """Return the rows of a frame for which a condition holds, as an array of bool (n,).
 
+    Every error in the condition is a DataError that shows the place.
+    """
+    import duckdb  # noqa: PLC0415 - slow to import
 
-def _plain(number: float) -> int | float:
-    return int(number) if abs(number) <= _EXACT and number == int(number) else float(number)
-
-
-def _write(value: _Value) -> str:
-    if not isinstance(value, str):
-        return str(value).lower() if isinstance(value, bool) else repr(value)
-    bare = re.fullmatch(_WORD, value) and not re.fullmatch(_NUMBER, value)
-    return value if bare else '"{}"'.format(re.sub(r'(["\\])', r"\\\1", value))
-
-
-def _write_column(name: str) -> str:
-    return name if re.fullmatch(_NAME, name) else f"`{name.replace('`', '``')}`"
+    columns = columns_of(where, map(str, frame.columns))
+    if not where.strip():
+        return np.ones(len(frame), dtype=np.bool_)
+    row = "row_" + "_".join(columns)  # longer than the name of any column that is used
+    arrays = {name: Cells(frame, name).arrow() for name in columns}
+    head = f"SELECT {quoted(row)} FROM items WHERE "  # noqa: S608 - names are quoted, the condition is checked
+    mask = np.zeros(len(frame), dtype=np.bool_)
+    with _database().cursor() as cursor:
+        cursor.register("items", pa.table(arrays | {row: np.arange(len(frame))}))
+        try:
+            mask[cursor.execute(head + where).fetchnumpy()[row]] = True
+        except duckdb.Error as error:
+            message = json.loads(str(error).partition(": ")[2])
+            first = len(head.encode())
+            start, _, length = message.get("location", f"[{first},1]").strip("[]").partition(",")
+            start = int(start) - first
+            problem = message["exception_message"]
+            raise _refusal(where, f"the condition: {problem}", start, start + int(length)) from None
+    return mask
 
 
 def values_of(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -277,18 +201,13 @@ def values_of(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 class Cells:
-    """A column: its type of values (a key of `_KINDS`, or "nothing"), and the rows without a value.
+    """A column as typed values: numbers, text, labels (lists of text), "yes or no", or nothing.
 
     ``missing`` is an array of bool (n,); ``data`` has numbers or truth values (NumPy), text (Arrow), or a
-    frozenset of labels a row.
+    tuple of labels per row.
     """
 
     def __init__(self, frame: pd.DataFrame, name: str) -> None:
-        if name not in frame.columns:
-            names = [*map(str, frame.columns)]
-            close = " or ".join(difflib.get_close_matches(name, names))
-            remedy = f"{f'did you mean {close}? ' if close else ''}There are {', '.join(names)}"
-            raise DataError(f"there is no column {name!r}", remedy=remedy)
         column = values_of(frame[name])
         self.missing: NDArray[np.bool_] = column.isna().to_numpy(dtype=bool)
         self.value_type = "text"
@@ -296,7 +215,7 @@ class Cells:
         inferred = pd.api.types.infer_dtype(column, skipna=True)
         if any(isinstance(cell, _MANY) for cell in column.head(1000)):
             rows = [cell if isinstance(cell, _MANY) else () for cell in column]
-            self.value_type, self.data = "labels", [frozenset(map(str, row)) for row in rows]
+            self.value_type, self.data = "labels", [tuple(map(str, row)) for row in rows]
             self.missing = np.array([not len(row) for row in rows], dtype=np.bool_)
         if self.missing.all():
             self.value_type = "nothing"
@@ -312,173 +231,19 @@ class Cells:
         elif self.value_type == "text":
             self.data = pa.array(column.astype("str"), pa.large_string(), from_pandas=True)
 
-    def choices(self) -> list[str]:
-        """Return values as they are written in a filter: the commonest first, of numbers low to high."""
-        if self.value_type in {"nothing", "yes or no"}:
-            return ["true", "false"] * (self.value_type != "nothing")
-        if self.value_type == "numbers":
-            present = self.data[~self.missing]
-            return [repr(_plain(v)) for v in np.unique(np.quantile(present, [0, 0.5, 1], method="lower"))]
-        rows = self.data if self.value_type == "labels" else [[v] for v in self.data.drop_null().to_pylist()]
-        return [_write(label) for label, _ in Counter(label for row in rows for label in row).most_common()]
+    def arrow(self) -> pa.Array:
+        """Return the column as an Arrow array with nulls."""
+        if self.value_type == "nothing":
+            return pa.nulls(len(self.missing))
+        return self.data if self.value_type == "text" else pa.array(self.data, mask=self.missing)
 
     def equal(self, values: Sequence[Any]) -> NDArray[np.bool_]:
-        """Return the rows with one of the values."""
+        """Return the rows with one of the values, as an array of bool (n,)."""
         if self.value_type == "labels":
-            return np.array([not row.isdisjoint(values) for row in self.data], dtype=np.bool_)
+            return np.array([not set(values).isdisjoint(row) for row in self.data], dtype=np.bool_)
         if self.value_type == "text":
-            return _array(pc.is_in(self.data, value_set=pa.array(values, pa.large_string())))
-        return np.isin(self.data, values)
-
-    def contain(self, text: str) -> NDArray[np.bool_]:
-        """Return the rows with the part in their text, or with the label, in any case."""
-        if self.value_type == "labels":
-            rows = [{label.casefold() for label in row} for row in self.data]
-            return np.array([text.casefold() in row for row in rows], dtype=np.bool_)
-        return _array(pc.match_substring(self.data, text, ignore_case=True))
-
-
-def _array(mask: Any) -> NDArray[np.bool_]:
-    return np.asarray(pc.fill_null(mask, fill_value=False), dtype=np.bool_)
-
-
-def parse(text: str) -> Query:
-    """Read a filter; the language is described at the top of this module.
-
-    DataError says which character (from 1) is the first that does not fit, and what was expected.
-
-    Examples
-    --------
-    >>> query = parse("split in (dev, test) & !(n_tokens>80 or answer contains 'ing')")
-    >>> str(query)
-    'split in (dev, test) and not (n_tokens > 80 or answer contains ing)'
-    >>> query.columns
-    ('split', 'n_tokens', 'answer')
-    """
-    check_encodable(text, "the filter")
-    try:
-        return _read(_parser().parse(text))
-    except lark.UnexpectedInput as error:
-        position = error.pos_in_stream
-        if position is None or getattr(getattr(error, "token", None), "type", "") == "$END":
-            position = len(text)
-        accepted = _accepted(text, position)
-        words = [word if " " in word else repr(word) for name, word in _EXPECTED.items() if name in accepted]
-        piece = _PIECES.match(text, position)
-        problem = (
-            f"expected {' or '.join(words) or 'the end'}, there is {repr(piece[0]) if piece else 'the end'}"
-        )
-        remedy = 'a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")'
-        raise DataError(f"the filter, character {position + 1}: {problem}", remedy=remedy) from None
-
-
-def _accepted(text: str, position: int) -> set[str]:
-    """Return the types of tokens that fit at the first position where something else is."""
-    reading = _parser().parse_interactive(text)
-    accepted: set[str] = set()
-    start = None
-    with suppress(lark.UnexpectedInput):
-        for token in reading.iter_parse():  # before it is taken in
-            accepted, start = reading.accepts(), token.start_pos  # type: ignore[no-untyped-call]
-    return accepted if start == position else reading.accepts()  # type: ignore[no-untyped-call]
-
-
-@cache
-def _parser() -> lark.Lark:
-    grammar = re.sub(r"<(_[A-Z_]+)>", lambda match: globals()[match[1]].replace("/", r"\/"), _GRAMMAR)
-    return lark.Lark(grammar, start="either", parser="lalr")
-
-
-def _read(tree: Any) -> Query:
-    """Return the filter of a tree of the grammar."""
-    negated = False
-    while tree.data == "negation":  # however many stand in a row
-        tree, negated = tree.children[0], not negated
-    if negated:
-        return ~_read(tree)
-    rule, (first, *others) = tree.data, tree.children
-    if rule in {"either", "both"}:
-        return (any_of if rule == "either" else all_of)(map(_read, tree.children))
-    column = _read_token(first.children[0])
-    if rule in {"missing", "present"}:
-        return Query("is missing", column) if rule == "missing" else ~Query("is missing", column)
-    if rule == "truth":
-        return Query("is true", column)
-    signs = {"choice": "in", "exclusion": "not in", "containing": "contains", "lacking": "not contains"}
-    sign = signs[rule] if rule in signs else str(others.pop(0))
-    return _compared(column, sign, *(_read_token(v.children[0], plain=v.data == "part") for v in others))
-
-
-def _read_token(token: lark.Token, *, plain: bool = False) -> Any:
-    """Return a name or value; if `plain`, a number or truth as the text that it is."""
-    if token.type == "BACKTICKS":
-        return token[1:-1].replace("``", "`")
-    if token.type == "STRING":
-        return re.sub(r"\\([\\\"'])", r"\1", token[1:-1])
-    if token.type == "NUMBER" and not plain and math.isfinite(float(token)):
-        return float(token)
-    return _TRUTH[token.lower()] if token.type == "TRUTH" and not plain else str(token)
-
-
-def of_facets(facets: Mapping[str, Sequence[Any]]) -> Query | None:
-    """Return the filter of choices by column; None without any choice.
-
-    Two numbers ``[low, high]`` are a closed range, with None for an open end. Anything else is a choice of
-    values, in which None stands for a missing value.
-
-    Examples
-    --------
-    >>> str(of_facets({"split": ["dev", "test"], "n_tokens": [60, None], "book_id": ["1342", None]}))
-    'split in (dev, test) and n_tokens >= 60 and (book_id = "1342" or book_id is missing)'
-    """
-    clauses = [_of_facet(column, chosen) for column, chosen in facets.items() if len(chosen)]
-    return all_of(clauses) if clauses else None
-
-
-def _of_facet(column: str, chosen: Sequence[Any]) -> Query:
-    values = [None if pd.isna(value) else value for value in chosen]
-    if len(values) == 2 and all(v is None or _is_number(v) for v in values):  # noqa: PLR2004 - two ends
-        low, high = (
-            end if value is None else value for value, end in zip(values, (-math.inf, math.inf), strict=True)
-        )
-        return between(column, low, high)
-    present = [value for value in values if value is not None]
-    clauses = [is_one_of(column, present)] if present else []
-    return any_of(clauses + [Query("is missing", column)] * (None in values))
-
-
-def word_start(text: str, cursor: int) -> int:
-    """Return where the word begins that ends at the cursor; after a space or sign, the cursor."""
-    pieces = list(_PIECES.finditer(text, 0, cursor))
-    return pieces[-1].start() if pieces and pieces[-1]["word"] else cursor
-
-
-def suggest(text: str, cursor: int, frame: pd.DataFrame) -> list[str]:
-    """Return completions at the cursor: columns, operators, values of the column before it.
-
-    A suggestion replaces the text from :func:`word_start` to the cursor; the best come first, 20 at most.
-    """
-    start = word_start(text, cursor)
-    written = text[start:cursor]
-    typed = written.lstrip("`\"'").casefold()
-    reading = _parser().parse_interactive(text[:start])
-    try:
-        tokens = list(reading.exhaust_lexer())
-    except lark.UnexpectedInput:
-        return []
-    names = [_read_token(token) for token in tokens if token.type in {"NAME", "BACKTICKS"}]
-    cells = Cells(frame, names[-1]) if names and names[-1] in frame.columns else None
-    accepted: set[str] = reading.accepts()  # type: ignore[no-untyped-call]
-    if "NAME" in accepted:
-        options = [*map(_write_column, map(str, frame.columns)), "not"]
-    elif "WORD" in accepted:
-        options = [] if cells is None else cells.choices()
-    elif "OPERATOR" in accepted:
-        value_type = "text" if cells is None or cells.value_type == "nothing" else cells.value_type
-        joints = ["and", "or"] if value_type == "yes or no" else []
-        options = [*joints, *_KINDS[value_type][1], "is missing", "is not missing"]
-    else:
-        words = {name: word for name, word in _EXPECTED.items() if name not in {"COMMA", "$END"}}
-        options = [word for name, word in words.items() if name in accepted]
-    options = [option for option in options if typed in option.casefold() and option != written]
-    return sorted(options, key=lambda option: not option.lstrip('`"').casefold().startswith(typed))[:_LISTED]
+            rows = pc.is_in(self.data, value_set=pa.array(values, pa.large_string()))
+            return np.asarray(rows, dtype=np.bool_) & ~self.missing
+        if self.value_type == "nothing":
+            return np.zeros(len(self.missing), dtype=np.bool_)
+        return np.isin(self.data, values) & ~self.missing

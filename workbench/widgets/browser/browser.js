@@ -4,7 +4,7 @@
 function render({ model, el }) {
   const uid = `wb${Math.random().toString(36).slice(2, 9)}`;
   const s = {
-    state: { reveal: false, table: false }, facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
+    state: { facets: {}, where: "", reveal: false, table: false }, fields: [], facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
     shown: false, waiting: false, open: null, labels: [], words: [], code: "", asks: false, annotating: null, picked: new Set(), columnsBefore: true,
   };
   const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags() };
@@ -13,9 +13,10 @@ function render({ model, el }) {
   const field = h("select", { class: "wb-field", "aria-label": "Search in", onchange: () => refilter() },
     ...["passage", "sentence", "answer"].map((name) => h("option", { value: name }, `in ${name}`)));
   const regex = toggle(".*", "Regular expression (RE2 syntax)", () => refilter());
-  const example = () => ("n_tokens" in s.names && "direct_speech" in s.names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition on columns");
-  c.filters = filterBoxes(c, example, () => ({ query: c.filters.search.value, field: field.value, regex: on(regex) }));
-  const { search, line, choices } = c.filters;
+  const example = () => ("n_tokens" in s.names && "direct_speech" in s.names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition in SQL");
+  c.filters = filterBoxes(c, example, () => ({ search: c.filters.search.value, field: field.value, regex: on(regex) }));
+  const { search, line, completions } = c.filters;
+  c.valuesOf = (name) => (s.facets[name]?.kind === "choice" ? s.facets[name].bins.map(([facet]) => facet[0]) : []);
   // Charts say it
   const count = h("span", { class: "wb-count", role: typeof chartsOf === "undefined" ? "status" : null }, "…");
   const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => c.clearAll() }, "Clear");
@@ -27,6 +28,7 @@ function render({ model, el }) {
   const copyView = copier(el, "Copy this view", () => s.code, "Copy the line of Python that builds this view again");
   c.helper = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", title: "Keyboard help", onclick: () => panels.help() }, "?");
   c.columnsButton = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Choose the columns of the table (c)", onclick: () => panels.columns() }, "Columns");
+  const chips = h("div", { class: "wb-chosen", role: "group", "aria-label": "Chosen", hidden: true }); // charts have their own
   const bar = h("div", { class: "wb-facets", role: "group", "aria-label": "Filters" });
   const { node: alarm, complain } = errorBanner();
   const progress = h("div", { class: "wb-progress", role: "status", hidden: true });
@@ -38,7 +40,7 @@ function render({ model, el }) {
   const panels = panelsOf(c);
   const root = h("div", { class: "wb-root wb-browser", role: "region", "aria-label": "Passage browser", onkeydown: (e) => onKey(e) },
     h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
-    bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
+    bar, h("div", { class: "wb-typed" }, line, copyView, c.download, completions, chips), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
   const noted = pieceNotes(root, view);
   const outer = charts ? h("div", { class: "we-explore" }, charts.node, root) : root;
@@ -61,7 +63,7 @@ function render({ model, el }) {
   }
   function press(button, value) { button.setAttribute("aria-pressed", String(value)); }
   function on(button) { return button.getAttribute("aria-pressed") === "true"; }
-  function refilter() { c.change({ query: search.value, field: field.value, regex: on(regex) }); }
+  function refilter() { c.change({ search: search.value, field: field.value, regex: on(regex) }); }
   function descends() { return (s.state.sort ?? "").startsWith("-"); }
   function drawSort() {
     const by = (s.state.sort ?? "").replace(/^-/, "");
@@ -71,6 +73,12 @@ function render({ model, el }) {
     way.textContent = descends() ? "▼" : "▲";
     way.title = descends() ? "Descending: the greatest value first" : "Ascending: the least value first";
     way.setAttribute("aria-label", way.title);
+  }
+  function drawChips() {
+    const focused = chips.contains(document.activeElement);
+    chips.hidden = !s.words.length;
+    fill(chips, ...choiceChips(c));
+    if (focused) (chips.querySelector("button") ?? list).focus({ preventScroll: true });
   }
   function drawBar() {
     const focused = bar.contains(document.activeElement) ? document.activeElement.dataset.name : null;
@@ -208,6 +216,7 @@ function render({ model, el }) {
     items.drawPicking();
     drawSort();
     drawBar();
+    if (!charts) drawChips();
     drawProgress();
     panels.drawFacet();
     charts?.draw();

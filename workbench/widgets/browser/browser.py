@@ -14,10 +14,9 @@ from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import Item, Items, Span, check_items
-from workbench.items.query import all_of
 from workbench.items.schema import objects
 from workbench.render.labels import label
-from workbench.storage.errors import DataError, check_option, check_value
+from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import atomic_path
 from workbench.widgets.browser.listing import (
     PASSAGE,
@@ -30,7 +29,7 @@ from workbench.widgets.browser.listing import (
 )
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.listing import STATE, TAGS, Listing, clauses, facets_filter
+from workbench.widgets.shared.listing import STATE, TAGS, Listing
 from workbench.widgets.shared.passages import (
     align_to_items,
     blanked_text,
@@ -66,14 +65,29 @@ class Browser(ListWidget):
     Attributes
     ----------
     state : dict
-        The view as plain values; setting it changes the view, and ``wb.browse(items, **browser.state)`` is
-        the same view again. ``where`` is the filter, clicked or typed, in the language of ``items.query``;
-        ``query`` the text that is searched, in a ``field``, as a regular expression if ``regex``; ``sort``
-        the column; ``current`` the id of the item that is shown; ``table`` whether the list is a table (of
-        the passage, columns of one's own, the usual annotations, and the tags), or its columns; ``reveal``
-        whether targets are shown from the start; ``attention`` the model whose attention is shown; ``shade``
-        the influence or surprisal that the passage is shaded by, by its name.
-        What is set may also have ``facets``, choices by column.
+        The view as plain values; setting it changes the view, and ``wb.browse(items, state=browser.state)``
+        is the same view again. Entries, all of which may be left out when it is set:
+
+        ``facets``
+            A choice per column, which clicks write: ``{"split": ["dev"], "n_tokens": [60, 80]}``. A column of
+            numbers has a range ``[low, high]`` with both ends, or None for an open one, or ``[None]`` for
+            the rows without a number; any other column has a list of values, None for rows without one.
+        ``where``
+            A condition in SQL, as for ``items.query``, which people type.
+        ``search``, ``field``, ``regex``
+            Text to search for (ignoring case), where (``passage``, ``sentence`` or ``answer``), and whether
+            it is a regular expression (RE2's syntax).
+        ``sort``, ``current``
+            Column to sort by (``"-n_tokens"`` in descending order; missing values last), and the id of the
+            item that is shown.
+        ``table``
+            Whether the list is a table of the usual columns, or its columns:
+            ``["passage", "genre", "tags"]``.
+        ``reveal``, ``attention``, ``shade``
+            Whether targets are shown from the start; the model whose attention is shown; the influence or
+            surprisal that the passage is shaded by: ``"influence"``, ``"surprisal"`` or
+            ``"difference in surprisal"``, followed by ``": "`` and the name where there are names; the first
+            by default, ``""`` for nothing.
     reveal, attention
         Entries of the state, which can be set alone.
     """
@@ -136,8 +150,6 @@ class Browser(ListWidget):
 
     def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
         values = dict(state)
-        if "facets" in values:
-            values["where"] = self._with_facets(values.pop("facets"), str(values.get("where") or ""))
         view = {name: values.pop(name, default) for name, default in _VIEW.items()}
         view["table"] = self._table_setting(view["table"])
         view["reveal"], view["attention"] = bool(view["reveal"]), str(view["attention"] or "")
@@ -145,12 +157,6 @@ class Browser(ListWidget):
         if view["shade"]:
             check_option("shade", view["shade"], list(self._shadings))
         return self._listing.apply(values) | view
-
-    def _with_facets(self, facets: Any, where: str) -> str:
-        facets = facets or {}
-        check_value("facets", facets, isinstance(facets, Mapping), "choices by the name of a column")
-        chosen = facets_filter(facets, self._listing)
-        return str(all_of([*clauses(chosen), *clauses(where)])) if chosen else where
 
     def _table_setting(self, table: Any) -> list[str] | bool:
         """Return the columns of the table, True for the usual ones, or False; DataError for unknown ones."""
@@ -422,20 +428,10 @@ def browse(
     annotations: Items | pd.DataFrame | Literal["auto"] | None = None,
     predictions: Any = None,
     *,
-    query: str = "",
-    field: str = "passage",
-    regex: bool = False,
-    facets: Mapping[str, Any] | None = None,
-    where: str = "",
-    sort: str = "",
-    current: str = "",
-    table: Sequence[str] | bool = False,
-    ask: Any = None,
-    reveal: bool = False,
-    attention: str = "",
     influence: Any = None,
     surprisal: Any = None,
-    shade: str | None = None,
+    ask: Any = None,
+    state: Mapping[str, Any] | None = None,
     height: int = 620,
 ) -> Browser:
     """Browse items in JupyterLab: search, filter, sort, read, tag.
@@ -454,34 +450,14 @@ def browse(
         Runs, frames of predictions (``item_id``, ``model``, ``prediction``, ...) or names of stored runs, as
         for ``wb.compare``, shown beside the passage; each model's right and wrong answers become a filter.
         With a column ``attention``, the weights can be shown in the passage.
-    query, field, regex, facets
-        Filters to start with, as in ``Browser.state``: text to search for (ignoring case), where
-        (``passage``, ``sentence`` or ``answer``), whether it is a regular expression
-        (RE2's syntax), and choices by column: ``{"split": ["dev"], "n_tokens": [60, 80]}``;
-        ``[None]`` chooses missing numbers, ``{"split": {"not": ["dev"]}}`` excludes.
-    where : str
-        A condition on columns, as for ``items.query``:
-        ``"target_class = CN and mention_distance > 40 and not direct_speech"``.
-    sort : str
-        Column to sort by; ``"-n_tokens"`` sorts in descending order. Missing values come last.
-    current : str
-        Id of the item to show; by default the first.
-    table : sequence of str or bool, default False
-        Columns to show as a table in place of the list: ``["passage", "genre", "tags"]``; True for the
-        usual ones. "Columns" above the table chooses others.
-    ask : Ask, optional
-        What ``wb.ask`` returned: the button "Ask about this" puts the item into it.
-    reveal : bool
-        Show the targets from the start.
-    attention : str
-        Model whose attention is shown in the passage, where the predictions have it.
     influence, surprisal : DataFrame or mapping of str to DataFrame, optional
         What ``wb.influence`` and ``wb.surprisal`` returned, for one or several models by name. The passage is
         shaded by them once its target is shown; a tooltip (the pointer, or Tab and the arrow keys) has the
         value, the distance or the best words. Of a frame with a ``difference`` that is shown.
-    shade : str, optional
-        Shading of the passage: ``"influence"``, ``"surprisal"`` or ``"difference in surprisal"``, followed
-        by ``": "`` and the name where there are names; the first by default, ``""`` for nothing.
+    ask : Ask, optional
+        What ``wb.ask`` returned: the button "Ask about this" puts the item into it.
+    state : dict, optional
+        View to start with, as ``Browser.state`` has it: filters, search, order, columns, the item shown.
     height : int
         Height of the widget in px.
 
@@ -489,27 +465,22 @@ def browse(
     -------
     Browser
         With ``state``, ``selection`` (Items), ``current``, ``to_frame()``, ``export()`` and ``to_html()``:
-        ``wb.browse(items, **browser.state)`` is the same view again.
+        ``wb.browse(items, state=browser.state)`` is the same view again.
 
     Raises
     ------
     DataError
-        If the filters name what is not there, or a table has no ``item_id``.
+        If the state names what is not there, or a table has no ``item_id``.
 
     Examples
     --------
-    >>> browser = wb.browse(items, annotations, facets={"in_context": [True]})
+    >>> browser = wb.browse(items, annotations, state={"facets": {"in_context": [True]}})
     >>> len(browser.selection) < len(items)
     True
     >>> browser.close()
     """
     check_items(items, "browse")
-    state = {
-        "query": query, "field": field, "regex": regex, "facets": facets, "where": where, "sort": sort,
-        "current": current, "table": table, "reveal": reveal, "attention": attention,
-        **({} if shade is None else {"shade": shade}),
-    }  # fmt: skip
     return Browser(
-        items, annotations=annotations, predictions=predictions, state=state, ask=ask, influence=influence,
-        surprisal=surprisal, height=height,
+        items, annotations=annotations, predictions=predictions, state=state or {}, ask=ask,
+        influence=influence, surprisal=surprisal, height=height,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 const KEYS = [
   ["j, ↓ / k, ↑", "next / previous item"], ["Page Down / Page Up", "ten items on / back"], ["Home / End", "first / last item"],
-  ["space", "show or hide the target"], ["/", "search"], ["f", "filter by a typed condition"],
+  ["space", "show or hide the target"], ["/", "search"], ["f", "filter by a condition in SQL"],
   ["x, Ctrl-click", "select or deselect the item"], ["Shift-click", "select all items up to this one"],
   ["1 to 9", "add or remove a tag, of the item or of all that are selected"], ["c", "choose the columns of the table"],
   ["t", "edit tags"], ["n", "edit the note"], ["Esc", "close what is open (a note is kept), drop the selection, back to the list"], ["?", "this help"],
@@ -10,9 +10,6 @@ const KEYS = [
 const FORMATS = { csv: "CSV", jsonl: "JSON Lines", parquet: "Parquet" };
 
 const plain = (x) => (Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(4))));
-/** The value that a bin stands for, as a filter names it. */
-const valueOf = (key) => key.replace(/^is:/, "");
-
 /** The number of the bin of a plot that the pointer is over. */
 function binUnder(plot, n, e) {
   const box = plot.getBoundingClientRect();
@@ -76,7 +73,6 @@ function panelsOf(c) {
 
   // ---- a facet
   function facet(name) {
-    s.excluding = s.facets[name].excluded;
     open(name, `Filter by ${s.facets[name].label}`, () => facetButton(name));
     drawFacet();
     moveNode();
@@ -87,35 +83,30 @@ function panelsOf(c) {
     const name = s.open;
     const column = s.facets[name];
     if (!column) return;
-    const { keys, range } = c.chosen(name);
-    const choose = (choice) => c.choose(name, choice && { ...choice, exclude: s.excluding });
-    const exclude = button("Exclude", () => {
-      s.excluding = !s.excluding;
-      choose(range ? { range } : keys.length ? { keys } : null);
+    const choose = (facet) => {
+      c.choose({ [name]: facet });
       drawFacet();
-    }, { "aria-pressed": String(s.excluding), title: "List the items that are not as chosen here", class: "wb-button wb-exclude" });
+    };
     const head = h("div", { class: "wb-panel-head" }, h("b", { title: column.tooltip }, column.unit ? `${column.label} (${column.unit})` : column.label),
-      exclude, button("Clear", () => { s.excluding = false; c.choose(name, null); drawFacet(); }), button("Close", () => closeTo(facetButton(name))));
+      button("Clear", () => choose(null)), button("Close", () => closeTo(facetButton(name))));
     const focus = node.contains(document.activeElement) ? document.activeElement.dataset.value ?? document.activeElement.className : null;
-    if (column.kind === "numbers") drawNumber(name, column, keys, range ?? [null, null], choose, head);
-    else drawChoices(name, column, keys, choose, head);
+    if (column.kind === "numbers") drawNumber(name, column, c.facet(name), choose, head);
+    else drawChoices(name, column, c.facet(name), choose, head);
     node.dataset.facet = name;
     if (focus && !node.contains(document.activeElement)) [...node.querySelectorAll("button, input")].find((n) => (n.dataset.value ?? n.className) === focus)?.focus({ preventScroll: true });
   }
-  function chip([key, label, , n], keys, choose) {
-    const pressed = keys.includes(key);
-    const next = pressed ? keys.filter((other) => other !== key) : [...keys, key];
+  function chip([[value], label, , n], facet, choose) {
     return h("button", {
-      class: "wb-chip", type: "button", "data-value": valueOf(key), "aria-pressed": String(pressed), onclick: () => choose(next.length ? { keys: next } : null),
+      class: "wb-chip", type: "button", "data-value": String(value), "aria-pressed": String(facet?.includes(value) ?? false), onclick: () => choose(toggled(facet, value, true)),
     }, label, h("span", { class: "wb-n" }, number(n)));
   }
-  function drawChoices(name, column, keys, choose, head) {
+  function drawChoices(name, column, facet, choose, head) {
     const typed = node.dataset.facet === name ? node.querySelector(".wb-find")?.value ?? "" : "";
     const chips = h("div", { class: "wb-chips" });
     const all = [...column.bins, ...(column.null ? [column.null] : [])];
     const draw = (text) => chips.replaceChildren(...all
-      .filter(([key, label]) => `${valueOf(key)} ${label}`.toLowerCase().includes(text.toLowerCase()))
-      .map((bin) => chip(bin, keys, choose)));
+      .filter(([[value], label]) => `${value} ${label}`.toLowerCase().includes(text.toLowerCase()))
+      .map((bin) => chip(bin, facet, choose)));
     draw(typed);
     const find = all.length > 12
       && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${all.length}`, "aria-label": `Find in ${column.label}`, oninput: (e) => draw(e.target.value) });
@@ -123,35 +114,37 @@ function panelsOf(c) {
     fill(node, head, find, chips, column.more > 0 && h("div", { class: "wb-hint" }, `${number(column.more)} rarer values are not listed`));
     node.scrollTop = scroll;
   }
-  function drawNumber(name, column, keys, range, choose, head) {
-    const missing = column.null && h("div", { class: "wb-chips" }, chip(column.null, keys.filter((key) => key === "null"), choose));
+  function drawNumber(name, column, facet, choose, head) {
+    const range = facet?.length === 2 ? facet.map((end) => (end === null ? "" : Number(end.toPrecision(12)))) : ["", ""];
+    const none = facet?.length === 1 ? facet : null; // the rows without a number
+    const missing = column.null && h("div", { class: "wb-chips" }, chip(column.null, none, choose));
     if (node.dataset.facet === name && node.querySelector(".wb-range")) { // the boxes keep what is being typed
       node.querySelector(".wb-panel-head").replaceWith(head);
-      node.querySelector(".wb-bars").replaceChildren(...bars(column, keys));
-      node.querySelectorAll(".wb-range input").forEach((box, end) => { if (box !== document.activeElement) box.value = range[end] ?? ""; });
+      node.querySelector(".wb-bars").replaceChildren(...bars(column, facet));
+      node.querySelectorAll(".wb-range input").forEach((box, end) => { if (box !== document.activeElement) box.value = range[end]; });
       if (missing) node.querySelector(".wb-chips").replaceWith(missing);
       return;
     }
-    const edges = [column.starts[0], column.ends.at(-1)];
+    const edges = [column.bins[0]?.[0][0], column.bins.at(-1)?.[0][1]];
     const ends = [0, 1].map((end) => h("input", {
-      type: "number", step: "any", value: range[end] ?? "", placeholder: edges[end] === null ? "" : plain(edges[end]),
+      type: "number", step: "any", value: range[end], placeholder: isNode(edges[end]) ? plain(edges[end]) : "",
       "aria-label": end ? `${column.label}, at most` : `${column.label}, at least`, oninput: () => {
         const values = ends.map((box) => (box.value === "" ? null : Number(box.value)));
-        choose(values.every((value) => value === null) ? null : { range: values });
+        choose(values.every((value) => value === null) ? null : values);
       },
     }));
-    const plot = h("div", { class: "wb-bars", title: "Drag over the bars to choose a range" }, ...bars(column, keys));
+    const plot = h("div", { class: "wb-bars", title: "Drag over the bars to choose a range" }, ...bars(column, facet));
     brush(plot, () => s.facets[name].bins.length, (first, last) => {
-      choose({ keys: s.facets[name].bins.slice(first, last + 1).map(([key]) => key) });
-      drawFacet();
+      const { bins } = s.facets[name];
+      choose([bins[first][0][0], bins[last][0][1]]);
     });
     fill(node, head, plot, h("div", { class: "wb-range" }, ends[0], h("span", {}, "to"), ends[1]),
       h("div", { class: "wb-hint" }, "Drag over the bars, or type the ends."), missing);
   }
-  function bars(column, keys) {
+  function bars(column, facet) {
     const largest = Math.max(1, ...column.bins.map(([, , , n]) => n));
-    return column.bins.map(([key, label, , n]) => {
-      const bar = h("span", { class: !keys.length || keys.includes(key) ? "wb-bar wb-in" : "wb-bar", title: `${label}: ${number(n)}` });
+    return column.bins.map(([bin, label, , n]) => {
+      const bar = h("span", { class: !facet || listsBin(facet, bin, true) ? "wb-bar wb-in" : "wb-bar", title: `${label}: ${number(n)}` });
       bar.style.height = `${n ? Math.max(6, (100 * n) / largest) : 0}%`;
       return bar;
     });

@@ -2,7 +2,7 @@
    Text from the data reaches the page through textContent alone, never as HTML. */
 
 const ROW = 44; // height of a list row in px, as in the style sheet
-const EXAMPLE = "target_class = CN and mention_distance > 40 and not direct_speech";
+const EXAMPLE = "target_class = 'CN' and mention_distance > 40 and not direct_speech";
 const HINT = "Click a cell of the matrix or a group of bars to filter; Esc removes the filter.";
 const SORTS = [
   ["", "original order"], ["disagreement", "most disagreement first"], ["difference", "difference in ln p"],
@@ -10,7 +10,7 @@ const SORTS = [
 ];
 const KEYS = [
   ["j, ↓ / k, ↑", "next / previous item"], ["Page Down / Page Up", "ten items on / back"], ["Home / End", "first / last item"],
-  ["/", "search"], ["f", "type a filter"], ["t", "the chart as a table"], ["← ↑ → ↓ in the matrix", "another pair of models"], ["Enter, space", "choose the cell, group or outcome"],
+  ["/", "search"], ["f", "filter by a condition in SQL"], ["t", "the chart as a table"], ["← ↑ → ↓ in the matrix", "another pair of models"], ["Enter, space", "choose the cell, group or outcome"],
   ["Esc", "close what is open; then remove the last filter"], ["?", "this help"],
 ];
 
@@ -144,22 +144,29 @@ function answersPane(c) {
 
 function render({ model, el }) {
   const s = {
-    state: { where: "", query: "", hidden: [] }, models: [], measures: [], pairs: null, warnings: [], total: 0, baseline: null, note: "", words: [], cell: null, selected: null, shown: [], counts: {},
-    facets: {}, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
+    state: { facets: {}, where: "", search: "", hidden: [] }, fields: [], models: [], measures: [], pairs: null, warnings: [], total: 0, baseline: null, note: "", words: [], cell: null, selected: null, shown: [], counts: {},
+    version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
   };
   const c = { s, uid: `wc${Math.random().toString(36).slice(2, 9)}` };
 
   // ---- the frame of the widget
-  c.filters = filterBoxes(c, () => EXAMPLE, () => ({ query: c.filters.search.value }));
-  const { line, search, choices } = c.filters;
+  c.filters = filterBoxes(c, () => EXAMPLE, () => ({ search: c.filters.search.value }));
+  const { line, search, completions } = c.filters;
+  c.valuesOf = (name) => (name === s.state.column ? s.slices.groups.flatMap(({ facet }) => (facet?.length === 1 ? facet : [])) : []);
+  /** Choose the items that two models have right or wrong; null removes the choice. */
+  c.chooseOutcome = (pair, rights, changes = {}) => {
+    const none = Object.fromEntries(s.models.map(({ label }) => [`${label}: correct`, null]));
+    const cell = Object.fromEntries((pair ?? []).map((k, i) => [`${s.models[k].label}: correct`, [rights[i]]]));
+    c.choose({ ...cell, ...none, ...cell }, changes); // the first model of the pair first
+  };
   const summary = chosenWords(c, HINT, (text) => {
     if (text !== s.cell_text) return text;
     const [a, b] = s.cell.map((k) => s.models[k]);
-    const words = { "only first": ["right,", "wrong"], "only second": ["wrong,", "right"], "both right": ["and", "both right"], "both wrong": ["and", "both wrong"] }[s.cell[2]];
+    const words = { "only first": ["right,", "wrong"], "both right": ["and", "both right"], "both wrong": ["and", "both wrong"] }[s.cell[2]];
     return [chip(a), ` ${words[0]} `, chip(b), ` ${words[1]}`];
   });
   const note = h("span", { class: "wc-note", role: "status", hidden: true });
-  const clear = h("button", { class: "wb-button wc-clear", type: "button", disabled: true, onclick: () => { search.value = ""; c.change({ query: "", where: "", pair: null }); } }, "Clear");
+  const clear = h("button", { class: "wb-button wc-clear", type: "button", disabled: true, onclick: () => { search.value = ""; c.change({ search: "", where: "", facets: {}, pair: null }); } }, "Clear");
   const keys = keysHelp();
   const copying = copier(el, "Copy this view", () => s.code, "Copy the line of Python that shows this view again");
   const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
@@ -167,7 +174,7 @@ function render({ model, el }) {
   const { node: alarm, complain } = errorBanner();
   const sections = { summary, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
   const root = h("div", { class: "wb-root wc-compare", role: "region", "aria-label": "Comparison of models", tabindex: -1, onkeydown: (e) => onKey(e) },
-    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, summary.node, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
+    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, summary.node, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, completions), strip, warned, alarm,
       h("div", { class: "wc-top" }, sections.table.node, sections.matrix.node), sections.selected.node, sections.slices.node,
       h("div", { class: "wc-main" }, sections.items.node, sections.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
@@ -204,9 +211,9 @@ function render({ model, el }) {
     else if (target === line && line.value) {
       line.value = "";
       c.change({ where: "" });
-    } else if (target === search && search.value) c.change({ query: "" });
+    } else if (target === search && search.value) c.change({ search: "" });
     else if (sections.slices.node.contains(target) && sections.slices.clear()) return;
-    else if (s.cell) c.change({}, { outcome: null });
+    else if (s.cell) c.chooseOutcome(null);
     else if (first) c.change(first[1]);
   }
   const goes = (e) => e.target === c.list || "/f?".includes(e.key) || (e.key === "t" && e.target.tagName !== "SELECT") || (["j", "k"].includes(e.key) && !e.target.closest("table, select"));

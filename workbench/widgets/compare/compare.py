@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from workbench.evaluation.align import align
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.items.items import Items, check_items
-from workbench.items.query import parse
+from workbench.items.query import references
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
 from workbench.storage.errors import check_option
@@ -49,7 +49,7 @@ _SCRIPTS = (
 )  # fmt: skip
 _WORDS = 10  # of a model, as bars
 _IN_BACKGROUND = 1_000_000  # predictions from which models are resampled while the page is answered
-_FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first item
+_FROM_TOP = {"facets", "where", "search", "sort"}  # what brings the list back to its first item
 
 
 class Compare(ListWidget):
@@ -58,17 +58,17 @@ class Compare(ListWidget):
     Attributes
     ----------
     state : dict
-        The view as plain values; setting it changes the view, and ``wb.compare(items, runs, **view.state)``
-        is the same view again. ``where`` is the filter, clicked or typed, over columns of items, annotations
-        and models, such as ``target_class = CN and `LSTM: rank` <= 10``; the clauses `` `LSTM: correct` and
-        not `3-gram: correct` `` are a cell of the matrix. ``query`` is the text that is searched, in a
-        ``field``, as a regular expression if ``regex``; ``sort`` one of
-        `workbench.widgets.compare.selection.SORTS`; ``current`` the id of the item that is shown; ``column``
-        that of the chart. ``pair``: two models whose numbers are shown where no cell is chosen, and whose
-        log-probabilities ``difference`` subtracts; by default the two best. ``hidden``: models that are left
-        out below the table; ``attention``: the model whose attention is shown; ``shade``: the influence or
-        surprisal that the passage is shaded by, by its name. ``baseline``: a model; the others are shown as
-        differences from it, with their improvements and regressions.
+        The view as plain values; setting it changes the view, and
+        ``wb.compare(items, runs, state=view.state)`` is the same view again. ``facets``, ``where``,
+        ``search``, ``field``, ``regex`` and ``current`` are as in `Browser.state`, over columns of items,
+        annotations and models, such as ``target_class = 'CN' and "LSTM: rank" <= 10``; the facets
+        ``{"LSTM: correct": [True], "3-gram: correct": [False]}`` are a cell of the matrix. ``sort`` is one of
+        `workbench.widgets.compare.selection.SORTS`, and ``column`` that of the chart. ``pair``: two models
+        whose numbers are shown where no cell is chosen, and whose log-probabilities ``difference`` subtracts;
+        by default the two best. ``hidden``: models that are left out below the table; ``attention``: the
+        model whose attention is shown; ``shade``: the influence or surprisal that the passage is shaded by,
+        by its name. ``baseline``: a model; the others are shown as differences from it, with their
+        improvements and regressions.
     """
 
     _esm = read_assets(*_SCRIPTS)
@@ -195,7 +195,7 @@ class Compare(ListWidget):
         })  # fmt: skip
         for k, label_of_model in enumerate(labels):
             texts[f"prediction: {label_of_model}"] = prediction_texts(made, k, rows.tolist())
-        correct = [f"{label}: correct" for label in labels]
+        correct = self._published_facets()[: made.m]
         table = made.frame_of([*correct, *made.columns]).iloc[rows].reset_index(drop=True)
         names = list(map(str, texts))
         headings = ["Item", "Answer", *labels]
@@ -217,6 +217,9 @@ class Compare(ListWidget):
             "noun": "item", "n": len(rows), "columns": columns, "passage": passages_data(made.items, rows),
             "shown": ["item_id", "passage", *names[1:]], "outcomes": {"models": labels, "cells": outcomes},
         }  # fmt: skip
+
+    def _published_facets(self) -> list[str]:
+        return [*(f"{label}: correct" for label in self.comparison.labels), *self.comparison.columns]
 
     def _facts(self, row: int) -> list[tuple[str, str]]:
         """Return the annotations of the item in a row as labels and values."""
@@ -265,24 +268,22 @@ class Compare(ListWidget):
 
     def _on_query(self, message: Mapping[str, Any]) -> None:
         changes = dict(message.get("state") or {})
-        if "outcome" in message or message.get("choose") or _FROM_TOP & set(changes):
+        if _FROM_TOP & set(changes):
             changes.setdefault("current", "")
         super()._on_query({**message, "state": changes})
-
-    def _chosen(self, where: str, message: Mapping[str, Any]) -> str:
-        if "outcome" in message:
-            where = self._listing.with_outcome(where, message["outcome"])
-        return super()._chosen(where, message)
 
     def _on_scatter(self, _message: Mapping[str, Any]) -> None:
         listing, labels = self._listing, self.comparison.labels
         two = listing.scatter_pair()
         names = [f"{labels[k]}: log_prob" for k in two or ()]
         mask = listing.mask(but=[*names, *listing.cell_columns])
-        spans = [listing.chosen(name)[2] for name in names]
         drawn = view.scatter_points(self.comparison, two, mask)
-        brush = [max(end, drawn["low"]) for span in spans if span for end in span]
-        self.send({**drawn, "type": "scatter", "names": names, "brush": [min(end, 0.0) for end in brush]})
+        brush = [
+            edge if end is None else min(max(end, drawn["low"]), 0.0)
+            for name in names
+            for end, edge in zip(self.state["facets"].get(name, ()), (drawn["low"], 0.0), strict=False)
+        ]
+        self.send({**drawn, "type": "scatter", "names": names, "brush": brush})
 
     def _on_pick(self, message: Mapping[str, Any]) -> None:
         """Show an item by its index in the comparison; DataError if it is not listed."""
@@ -308,16 +309,13 @@ class Compare(ListWidget):
         return self._quick
 
     def _view(self) -> dict[str, Any]:
-        listing, column, columns = self._listing, self.column, self.comparison.columns
+        listing, columns = self._listing, self.comparison.columns
         cell, two = listing.outcome(), listing.difference_pair()
-        choice = (
-            dict(zip(("keys", "excluded", "range"), listing.chosen(column), strict=True)) if column else {}
-        )
         return super()._view() | {
             "shown": listing.visible_models(), "subtracted": two, "counts": listing.counts(),
             "cell": cell, "cell_text": listing.cell_text,
             "selected": self._selected(), "slices": self._slices(), "baseline": self._baseline(),
-            "columns": [[name, label(name, unit=True)] for name in columns], "facets": {column: choice},
+            "columns": [[name, label(name, unit=True)] for name in columns],
         }  # fmt: skip
 
     def _baseline(self) -> dict[str, Any] | None:
@@ -461,24 +459,13 @@ def compare(
     runs: Any,
     annotations: Items | pd.DataFrame | str | bool | None = AUTO,  # noqa: FBT001 - False says that there shall be none
     *,
-    where: str = "",
-    query: str = "",
-    field: str = "passage",
-    regex: bool = False,
-    sort: str = "",
-    current: str = "",
-    column: str = "",
-    pair: Sequence[str] | None = None,
-    hidden: Sequence[str] = (),
-    attention: str = "",
-    baseline: str = "",
     influence: Any = None,
     surprisal: Any = None,
-    shade: str | None = None,
     ask: Ask | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
+    state: Mapping[str, Any] | None = None,
     height: int = 860,
 ) -> Compare:
     """Compare models in JupyterLab: accuracy, differences, outcomes by item, and expected words.
@@ -498,16 +485,16 @@ def compare(
         One row an item, as ``wb.annotate(items)`` gives it: its columns become slices, as those of one's own
         (``items.extra``) do in any case. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
-    where, query, field, regex, sort, current, column, pair, hidden, attention, baseline
-        State at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
-        same view again; ``view.code`` is that line, and "Copy this view" puts it on the clipboard. Where
-        these name a column of annotations that are not given, the items are annotated first.
-    influence, surprisal, shade
+    influence, surprisal
         Shading of the passage, as in :func:`wb.browse`.
     ask : Ask, optional
         A widget of ``wb.ask``: the button "Ask about this" puts the item that is shown into it.
     level, resamples, seed
         Confidence level of the intervals, number of bootstrap replicates, and the bootstrap's seed.
+    state : dict, optional
+        View to start with, as ``Compare.state`` has it: ``wb.compare(items, runs, state=view.state)`` is the
+        same view again; ``view.code`` is that line, and "Copy this view" puts it on the clipboard. Where it
+        names a column of annotations that are not given, the items are annotated first.
     height : int, default 860
         Height of the widget in px; below 700 px width it takes 394 more.
 
@@ -530,6 +517,7 @@ def compare(
     >>> comparison.close()
     """
     check_items(items, "compare")
+    state = state or {}
     auto = isinstance(annotations, str)
     if auto:
         check_option("annotations", annotations, (AUTO,))
@@ -540,20 +528,14 @@ def compare(
 
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
-        typed = parse(where).columns if where.strip() else ()
-        valid = {"", *made.columns, *(made.frame_columns if typed else ())}
-        if not {column, *typed} <= valid:
+        written = references(str(state.get("where") or ""))
+        names = {name for each in written for name in each.identifiers} | set(state.get("facets") or ())
+        if not names <= set(made.frame_columns) or state.get("column", "") not in {"", *made.columns}:
             from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
             table = annotate(made.items)
     if auto and table is not None:
         made = make(table)
-    state = {
-        "where": where, "query": query, "field": field, "regex": regex, "sort": sort, "current": current,
-        "column": column, "pair": pair, "hidden": hidden, "attention": attention,
-        "baseline": baseline,
-        **({} if shade is None else {"shade": shade}),
-    }  # fmt: skip
     remake = make if auto and table is None else None
     return Compare(
         made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,

@@ -125,7 +125,7 @@ function matrix(c) {
   }
   function toggle() {
     const same = String(s.cell) === String([...focus, "only first"]);
-    c.change({}, { outcome: same ? null : [...focus.map((k) => s.models[k].label), "only first"] });
+    c.chooseOutcome(same ? null : focus, [true, false]);
   }
   function onKey(e) {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
@@ -173,19 +173,19 @@ function differences(c) {
   const table = h("table", {}, h("thead", {}, h("tr", {}, ...HEADS.map(([text, title]) => h("th", { scope: "col", title }, text)))), body);
   const node = h("div", { class: "wc-scroll wc-differences", hidden: true }, table);
 
-  function row({ k, difference, p, mde, sure, less, about, ...counts }, base) {
+  function row({ k, difference, p, mde, sure, less, about, ...counts }) {
     const m = s.models[k];
-    const button = (outcome, word, [right, wrong]) => {
-      const on = String(s.cell) === String([k, s.baseline.k, outcome]);
+    const button = (word, right, wrong) => {
+      const on = String(s.cell) === String([right, wrong, "only first"]);
       return h("td", {}, h("button", {
         type: "button", class: "wc-cell-button", "aria-pressed": String(on), "data-flips": `${m.key} ${word}`,
-        "aria-label": `${number(counts[word])} ${word} of ${m.key}, ${m.label}`, title: `${right.label} right, ${wrong.label} wrong`,
-        onclick: () => c.change({}, { outcome: on ? null : [m.label, base.label, outcome] }),
+        "aria-label": `${number(counts[word])} ${word} of ${m.key}, ${m.label}`, title: `${s.models[right].label} right, ${s.models[wrong].label} wrong`,
+        onclick: () => c.chooseOutcome(on ? null : [right, wrong], [true, false]),
       }, number(counts[word])));
     };
     return h("tr", {}, h("th", { scope: "row" }, h("span", {}, chip(m), named(m))),
       h("td", { class: `${sure ? "wc-sure" : ""}${less ? " wc-less" : ""}`, title: about }, difference),
-      button("only second", "regressions", [base, m]), button("only first", "improvements", [m, base]), h("td", { title: about }, p), h("td", { title: mde[1] }, mde[0]));
+      button("regressions", s.baseline.k, k), button("improvements", k, s.baseline.k), h("td", { title: about }, p), h("td", { title: mde[1] }, mde[0]));
   }
   function draw() {
     node.hidden = !s.baseline;
@@ -193,7 +193,7 @@ function differences(c) {
     const base = s.models[s.baseline.k];
     const focus = node.contains(document.activeElement) ? document.activeElement.dataset.flips : null;
     table.setAttribute("aria-label", stripBidi(`Differences in accuracy from ${base.key}, ${base.label}`));
-    body.replaceChildren(...s.baseline.rows.map((each) => row(each, base)));
+    body.replaceChildren(...s.baseline.rows.map(row));
     if (focus) node.querySelector(`[data-flips="${focus}"]`)?.focus({ preventScroll: true });
   }
   return { node, draw };
@@ -202,7 +202,7 @@ function differences(c) {
 /** Two models on all items and on those that are listed: numbers, and the four cells of right and wrong. */
 function selection(c) {
   const { s } = c;
-  const CELLS = [["any", "all"], ["only first", "right", "wrong"], ["only second", "wrong", "right"], ["both right", "right", "right"], ["both wrong", "wrong", "wrong"]];
+  const CELLS = [["any", null], ["only first", [true, false]], ["only second", [false, true]], ["both right", [true, true]], ["both wrong", [false, false]]];
   const REMARKS = {
     exploratory: "The items were chosen after a look at the results: p values are exploratory.",
     "by outcome": "The items were chosen by the outcome of these models: there is nothing to test.",
@@ -230,14 +230,14 @@ function selection(c) {
     cells.setAttribute("aria-label", `Outcomes of ${a.label} and ${b.label}`);
     const focus = cells.contains(document.activeElement) ? document.activeElement.dataset.outcome : null;
     const chosen = s.cell ? s.cell[2] : s.state.pair ? "any" : "";
-    cells.replaceChildren(...CELLS.map(([outcome, first, second]) => {
+    cells.replaceChildren(...CELLS.map(([outcome, rights]) => {
       const on = outcome === chosen;
+      const [first, second] = (rights ?? []).map((right) => (right ? "right" : "wrong"));
       const text = outcome === "any" ? "all outcomes" : outcome.startsWith("both") ? outcome : `${a.key} ${first}, ${b.key} ${second}`;
       const title = outcome === "any" ? `${a.label} and ${b.label}, all outcomes` : `${a.label} ${first}, ${b.label} ${second}`;
-      const pair = [a.label, b.label];
       return h("button", {
         type: "button", class: "wc-cell-button", "data-outcome": outcome, "aria-pressed": String(on), title: `${title}: ${number(counts[outcome])} items`,
-        onclick: () => (outcome === "any" ? c.change({ pair: on ? null : pair }, { outcome: null }) : c.change({}, { outcome: on ? null : [...pair, outcome] })),
+        onclick: () => c.chooseOutcome(on || !rights ? null : two, rights, outcome === "any" ? { pair: on ? null : [a.label, b.label] } : {}),
       }, text, h("small", {}, number(counts[outcome])));
     }));
     if (focus) cells.querySelector(`[data-outcome="${focus}"]`)?.focus({ preventScroll: true });

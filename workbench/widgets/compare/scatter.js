@@ -52,12 +52,11 @@ function scatter(c) {
     if (Math.hypot(last[0] - first[0], last[1] - first[1]) < 4) { // a click: the nearest item, else no brush
       const near = (data.points ?? []).map(([x, y, , row]) => [Math.hypot(toX(x) - last[0], up(y) - last[1]), row]).sort((a, b) => a[0] - b[0])[0];
       if (near && near[0] < 7) c.ask("pick", { type: "pick", row: near[1] });
-      else if (data.brush.length) for (const name of data.names) c.choose(name, null);
+      else if (data.brush.length) c.choose(Object.fromEntries(data.names.map((name) => [name, null])));
       return;
     }
-    const range = (from, to) => ({ range: [from, to].sort((a, b) => a - b).map((value) => Number(value.toFixed(2))) });
-    c.choose(data.names[0], range(valueAt(first[0]), valueAt(last[0])));
-    c.choose(data.names[1], range(valueUp(first[1]), valueUp(last[1])));
+    const range = (from, to) => [from, to].sort((a, b) => a - b).map((value) => Number(value.toFixed(2)));
+    c.choose({ [data.names[0]]: range(valueAt(first[0]), valueAt(last[0])), [data.names[1]]: range(valueUp(first[1]), valueUp(last[1])) });
   });
 
   function take(m) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from workbench.analysis.binning import Binning
 from workbench.evaluation.comparison import Comparison
-from workbench.items.query import Query, all_of
-from workbench.storage.errors import check_option, check_value
-from workbench.widgets.shared.listing import STATE, Listing, clauses, replace_clause
+from workbench.items.query import columns_of
+from workbench.storage.errors import DataError, check_option, check_value
+from workbench.widgets.shared.listing import STATE, Listing
 
 STATE_OF_COMPARE: dict[str, Any] = {
     **STATE, "column": "", "pair": None, "hidden": [], "attention": "", "baseline": "", "shade": "",
@@ -27,24 +27,25 @@ SORTS = ("", "disagreement", "difference", "all wrong", "only one right", "all r
 """Orders of the list; ``difference`` is by the log-probabilities of two models."""
 
 _FIRST_COLUMN = "target_class"
-_RIGHT = {
-    "only first": (True, False), "only second": (False, True),
-    "both right": (True, True), "both wrong": (False, False),
-}  # fmt: skip
 _WORDS = {
-    "only first": "{0} right, {1} wrong", "only second": "{0} wrong, {1} right",
-    "both right": "{0} and {1} both right", "both wrong": "{0} and {1} both wrong",
+    "only first": "{0} right, {1} wrong", "both right": "{0} and {1} both right",
+    "both wrong": "{0} and {1} both wrong",
 }  # fmt: skip
 
 Rows = NDArray[np.int64]
 
 
 class _Facets(UserDict[str, Binning]):
-    """The columns to filter by, each cut into bins on first use."""
+    """The columns to filter by, each cut into bins on first use; those of the models have no bins."""
 
     def __init__(self, comparison: Comparison) -> None:
-        super().__init__({f"{name}: log_prob": Binning(f"{name}: log_prob", "numbers", [])
-                          for name in comparison.labels})  # fmt: skip
+        types = {"log_prob": "numbers", "correct": "yes or no"}
+        names = {
+            f"{name}: {column}": value_type
+            for name in comparison.labels
+            for column, value_type in types.items()
+        }
+        super().__init__({name: Binning(name, value_type, []) for name, value_type in names.items()})
         self._comparison = comparison
 
     def __getitem__(self, name: str) -> Binning:
@@ -65,8 +66,8 @@ class ComparedItems(Listing):
 
     Beside the parts of a list's state it has the ``column`` of the chart; a ``pair`` of models whose numbers
     are shown; models that are ``hidden``; the model whose ``attention`` is shown; the ``baseline``, a model
-    of which the others are shown as differences, or ""; and the ``shade`` of the passage. Two clauses such as
-    `` `A: correct` and not `B: correct` `` choose a cell of two models.
+    of which the others are shown as differences, or ""; and the ``shade`` of the passage. The facets
+    ``{"A: correct": [True], "B: correct": [False]}`` are a cell of two models.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -75,6 +76,11 @@ class ComparedItems(Listing):
         self.facets = _Facets(comparison)
         self._correct = {f"{label}: correct": k for k, label in enumerate(comparison.labels)}
         self._start(comparison.items)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of the table."""
+        return self.comparison.frame_columns
 
     @cached_property
     def table(self) -> pd.DataFrame:  # type: ignore[override]  # made when a filter first needs it
@@ -101,11 +107,21 @@ class ComparedItems(Listing):
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state without the clauses on missing columns."""
-        columns = set(self.comparison.frame_columns)
-        valid = [clause for clause in clauses(state["where"]) if set(clause.columns) <= columns]
+        """Return a state without the facets and the condition on columns that are missing here."""
+        facets = {name: values for name, values in state["facets"].items() if name in self.facets}
         column = state["column"] if state["column"] in self.comparison.columns else ""
-        return dict(state) | {"where": str(all_of(valid)) if valid else "", "column": column}
+        return dict(state) | {
+            "facets": facets,
+            "where": self._fitting_condition(state["where"]),
+            "column": column,
+        }
+
+    def _fitting_condition(self, where: str) -> str:
+        try:
+            columns_of(where, self.names)
+        except DataError:
+            return ""
+        return where
 
     @property
     def first_column(self) -> str:
@@ -134,42 +150,32 @@ class ComparedItems(Listing):
     # -- the cell of two models
 
     def outcome(self, state: Mapping[str, Any] | None = None) -> tuple[int, int, str] | None:
-        """Return the two models with one clause each in the filter, and their cell, or None."""
-        chosen: dict[int, list[bool]] = {}
-        for clause in clauses((state or self.state)["where"]):
-            k = self._correct.get(clause.columns[0]) if len(clause.columns) == 1 else None
-            if k is not None:
-                mask, right = self._clause(clause), self.comparison.correct[k]
-                chosen.setdefault(k, []).append(np.array_equal(mask, right))
-                if not (chosen[k][-1] or np.array_equal(mask, ~right)):
-                    return None
-        if list(map(len, chosen.values())) != [1, 1]:
-            return None
-        rights = tuple(right for (right,) in chosen.values())
-        return *chosen, next(name for name, cell in _RIGHT.items() if cell == rights)  # type: ignore[return-value]
+        """Return the two models whose facets choose a cell, and the cell, or None.
 
-    def with_outcome(self, where: str, outcome: Sequence[str] | None) -> str:
-        """Return a filter with another cell of two models: ``[a, b, "only first"]``, or None for no cell."""
-        query = None
-        if outcome is not None:
-            *pair, name = outcome
-            check_option("the outcome", name, list(_RIGHT))
-            queries = [Query("is true", f"{label}: correct") for label in self._pair(pair) or ()]
-            query = all_of(q if right else ~q for q, right in zip(queries, _RIGHT[name], strict=True))
-        return replace_clause(where, [*self._correct], query)
+        Of two models of which one is right, that one is the first.
+        """
+        facets = (state or self.state)["facets"]
+        chosen = {self._correct[name]: values for name, values in facets.items() if name in self._correct}
+        if len(chosen) != 2 or any(values not in ([True], [False]) for values in chosen.values()):  # noqa: PLR2004 - a pair
+            return None
+        (first, (right,)), (second, (other_right,)) = chosen.items()
+        if right == other_right:
+            return first, second, "both right" if right else "both wrong"
+        return (first, second, "only first") if right else (second, first, "only first")
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
-        """The columns of the clauses that choose a cell of two models; empty without a cell."""
+        """The columns of the facets that choose a cell of two models; empty without a cell."""
         cell = self.outcome()
         return tuple(f"{self.comparison.labels[k]}: correct" for k in cell[:2]) if cell else ()
 
-    def _group(self, clause: Query) -> tuple[str, ...]:
-        in_cell = len(clause.columns) == 1 and clause.columns[0] in self.cell_columns
-        return self.cell_columns if in_cell else clause.columns
-
-    def _phrase(self, names: tuple[str, ...], query: Query) -> str:
-        return self.cell_text if names == self.cell_columns else super()._phrase(names, query)
+    def words(self) -> list[tuple[str, dict[str, Any]]]:
+        """Describe each facet, the condition and the search; a cell of two models is one term."""
+        if not self.cell_columns:
+            return super().words()
+        halves = {self._phrase(name) for name in self.cell_columns}
+        cell = (self.cell_text, {"facets": self._facets_without(*self.cell_columns)})
+        return [cell, *(term for term in super().words() if term[0] not in halves)]
 
     @property
     def cell_text(self) -> str:

@@ -50,8 +50,8 @@ function slices(c) {
     select.value = column;
     select.disabled = !columns.length;
     about.textContent = barGroups.length && n ? `${number(n)} items${s.cell ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
-    const { keys = [], excluded } = s.facets[column] ?? {};
-    const signature = JSON.stringify([s.slices, column, keys, excluded, visible, s.note, models.length]);
+    const facet = c.facet(column);
+    const signature = JSON.stringify([s.slices, column, facet, visible, s.note, models.length]);
     if (signature === drawn) return; // a cell is chosen, the list sorted: the bars stay
     drawn = signature;
     if (!barGroups.length || !n) {
@@ -76,11 +76,11 @@ function slices(c) {
         const m = models[visible[i]];
         return h("span", { class: "wc-slot", title: `${m.key} ${m.label}\n${bin.label}: ${text} ${interval}, n = ${number(bin.n)}` }, ...coloured(m, [value, low, high], ["bottom", "height"]));
       });
-      const pressed = keys.includes(bin.key) !== Boolean(excluded) && keys.length > 0;
+      const pressed = listsBin(facet, bin.facet, hasRanges());
       const values = bin.bars.map((bar, i) => `${models[visible[i]].key} ${bar ? bar[3] : "not known"}`).join(", ");
       const group = h("button", {
-        class: `wc-group${keys.length && !pressed ? " wc-off" : ""}`, type: "button", "data-key": bin.key, "aria-pressed": String(pressed),
-        "aria-label": `${bin.label}, ${number(bin.n)} items: ${values}`, onclick: (e) => pick(bin.key, e.ctrlKey || e.metaKey || e.shiftKey),
+        class: `wc-group${facet && !pressed ? " wc-off" : ""}`, type: "button", "data-key": String(bin.facet ?? bin.label), "aria-pressed": String(pressed), disabled: !bin.facet || null, title: bin.facet ? null : "Rarer values together; filter them by a condition",
+        "aria-label": `${bin.label}, ${number(bin.n)} items: ${values}`, onclick: (e) => pick(bin.facet, e.ctrlKey || e.metaKey || e.shiftKey),
       }, h("span", { class: "wc-bars" }, ...bars), h("span", { class: "wc-group-name", title: bin.label }, bin.label), h("span", { class: "wc-group-n" }, number(bin.n)));
       group.style.setProperty("--wc-least", `${Math.max(52, visible.length * (visible.length > 8 ? 5 : 7) + 12)}px`);
       group.style.setProperty("--wc-most", `${visible.length * wide + 14}px`);
@@ -91,15 +91,21 @@ function slices(c) {
     plot.scrollLeft = scroll;
     if (focus !== null) groups.find((group) => group.dataset.key === focus)?.focus({ preventScroll: true });
   }
-  function pick(key, add) {
-    const { keys, excluded } = c.chosen(s.state.column);
-    const selected = excluded ? [] : keys;
-    const next = add ? (selected.includes(key) ? selected.filter((k) => k !== key) : [...selected, key]) : selected.length === 1 && selected[0] === key ? [] : [key];
-    c.choose(s.state.column, next.length ? { keys: next } : null);
+  const hasRanges = () => s.slices.groups.some((bin) => bin.facet?.length === 2);
+  function pick(bin, add) {
+    const { column } = s.state;
+    const facet = c.facet(column);
+    if (!hasRanges()) c.choose({ [column]: toggled(facet, bin[0], add) });
+    else if (JSON.stringify(facet) === JSON.stringify(bin)) c.choose({ [column]: null });
+    else if (!add || facet?.length !== 2 || bin.length !== 2) c.choose({ [column]: bin });
+    else { // a range that reaches from the one to the other
+      const end = (k, best) => [facet[k], bin[k]].includes(null) ? null : best(facet[k], bin[k]);
+      c.choose({ [column]: [end(0, Math.min), end(1, Math.max)] });
+    }
   }
   function clear() {
-    const any = s.facets[s.state.column]?.keys.length > 0;
-    if (any) c.choose(s.state.column, null);
+    const any = c.facet(s.state.column) !== null;
+    if (any) c.choose({ [s.state.column]: null });
     return any;
   }
   return { node, draw, clear, tabulate, scatter: cloud };

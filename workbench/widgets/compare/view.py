@@ -275,14 +275,17 @@ def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequenc
     """Return the chart of a column: its ticks, and the size and bars of each bin, one bar a model.
 
     A bar is the accuracy and its Wilson interval as parts of the axis, and both as text; None without items.
+    A bin has the ``facet`` that lists its items, None where several rare values share it.
     """
     table = comparison.slices(column, mask) if column else pd.DataFrame({"key": [], "high": []})
     largest = float(np.nanmax(table["high"].to_numpy(dtype=float, na_value=np.nan), initial=0))
     top, groups = next(end for end in _TOPS if end >= min(largest, 1.0)), []
+    facets = {each.key: each.facet for each in comparison.bins(column)} if column else {}
     for key, rows_of_bin in table.groupby("key", sort=False):
         rows = [rows_of_bin.iloc[k] for k in visible]
         groups.append({
-            "key": key, "label": rows_of_bin["bin"].iloc[0], "n": int(rows_of_bin["n"].iloc[0]),
+            "facet": facets[str(key)], "label": rows_of_bin["bin"].iloc[0],
+            "n": int(rows_of_bin["n"].iloc[0]),
             "bars": [
                 None if pd.isna(row["accuracy"]) else
                 [*(_length(row[name], top) for name in ("accuracy", "low", "high")), percent(row["accuracy"]),

@@ -17,8 +17,8 @@ function chartsOf(c) {
   const node = h("div", { class: "wb-root we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, summary.node, legend, tables, clear), grid, furtherCharts);
   let tabled = false;
 
-  function choose(name, keys) {
-    c.choose(name, keys?.length ? { keys } : null);
+  function choose(name, facet) {
+    c.choose({ [name]: facet });
     draw();
   }
   function onKey(e) {
@@ -48,7 +48,7 @@ function chartsOf(c) {
   let signature = null; // which charts they draw: others come with the annotations
   function make() {
     const charts = s.charts.map(facetOf);
-    const newest = JSON.stringify(charts.map(({ name, kind: type, bins = [] }) => [name, type, bins.map(([key]) => key)]));
+    const newest = JSON.stringify(charts.map(({ name, kind: type, bins = [] }) => [name, type, bins.map(([facet]) => facet)]));
     if (newest === signature) return;
     signature = newest;
     grid.replaceChildren();
@@ -80,9 +80,9 @@ function chartsOf(c) {
   }
 
   function bars(facet, body) {
-    const rows = binsOf(facet).map(([key, label]) => {
-      const row = { key, all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }), n: h("span", { class: "we-n" }) };
-      row.node = h("button", { class: "we-row", type: "button", "data-value": valueOf(key), onclick: (e) => pick(key, e.ctrlKey || e.metaKey || e.shiftKey) },
+    const rows = binsOf(facet).map(([[value], label]) => {
+      const row = { all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }), n: h("span", { class: "we-n" }) };
+      row.node = h("button", { class: "we-row", type: "button", "data-value": String(value), onclick: (e) => choose(facet.name, toggled(c.facet(facet.name), value, e.ctrlKey || e.metaKey || e.shiftKey)) },
         h("span", { class: "we-label" }, label), h("span", { class: "we-track" }, row.all, row.left), row.n);
       return row;
     });
@@ -91,23 +91,18 @@ function chartsOf(c) {
     for (const row of rows) row.n.style.minWidth = digits; // counts change, the bars' scale stays
     const nHidden = facet.bins.length + facet.more - facet.limit;
     if (nHidden > 0) body.append(h("div", { class: "wb-hint" }, `${number(nHidden)} rarer values are not drawn`));
-    let selected = [];
-    function pick(key, add) {
-      if (add) choose(facet.name, selected.includes(key) ? selected.filter((other) => other !== key) : [...selected, key]);
-      else choose(facet.name, selected.length === 1 && selected[0] === key ? null : [key]);
-    }
     return (chart) => {
-      const { keys, excluded } = c.chosen(facet.name);
-      selected = excluded ? [] : keys;
+      const chosen = c.facet(facet.name);
       const drawn = binsOf(chart);
       const largest = Math.max(1, ...drawn.map(([, , total]) => total));
-      drawn.forEach(([key, label, total, passing], i) => {
+      drawn.forEach(([[value], label, total, passing], i) => {
         const { node, all, left: bar, n } = rows[i];
         all.style.width = `${(100 * total) / largest}%`;
         bar.style.width = passing ? `max(2px, ${(100 * passing) / largest}%)` : "0";
         n.textContent = number(passing);
-        node.setAttribute("aria-pressed", String(selected.includes(key)));
-        node.classList.toggle("we-off", keys.length > 0 && keys.includes(key) === excluded);
+        const on = chosen?.includes(value) ?? false;
+        node.setAttribute("aria-pressed", String(on));
+        node.classList.toggle("we-off", Boolean(chosen) && !on);
         node.title = `${label}: ${number(passing)} of ${number(total)} (${share(passing, total)})`;
         node.setAttribute("aria-label", `${label}: ${number(passing)} of ${number(total)}`);
       });
@@ -115,8 +110,9 @@ function chartsOf(c) {
   }
 
   function bins(facet, body) {
-    const { starts, ends } = facet;
-    const n = starts.length;
+    const ranges = facet.bins.map(([range]) => range);
+    const [starts, ends] = [0, 1].map((end) => ranges.map((range) => range[end]));
+    const n = ranges.length;
     const short = (value) => String(Number(value.toPrecision(6)));
     const open = ends[n - 1] === null;
     const columns = starts.map(() => {
@@ -133,7 +129,7 @@ function chartsOf(c) {
     const plot = h("div", { class: "we-plot" }, ...columns.map((column) => column.node), peak, ...handles);
     const axis = h("div", { class: "we-axis", "aria-hidden": "true" });
     const nullRow = { all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }), n: h("span", { class: "we-n" }) };
-    nullRow.node = h("button", { class: "we-row we-rest", type: "button", onclick: () => choose(facet.name, none() ? null : ["null"]) },
+    nullRow.node = h("button", { class: "we-row we-rest", type: "button", onclick: () => choose(facet.name, none() ? null : [null]) },
       h("span", { class: "we-label" }, facet.null?.[1] ?? ""), h("span", { class: "we-track" }, nullRow.all, nullRow.left), nullRow.n);
     nullRow.node.hidden = !facet.null;
     body.append(plot, axis, nullRow.node);
@@ -147,14 +143,14 @@ function chartsOf(c) {
     }
     if (open) axis.append(h("span", { class: "we-beyond" }, `≥ ${short(starts[n - 1])}`));
 
-    let selected = []; // the keys that are chosen
-    const none = () => selected.length === 1 && selected[0] === "null";
-    const selectedBins = () => facet.bins.flatMap(([key], i) => (selected.includes(key) ? [i] : []));
+    const none = () => c.facet(facet.name)?.length === 1; // the rows without a number are chosen
+    const isOn = (range) => listsBin(c.facet(facet.name), range, true);
+    const selectedBins = () => ranges.flatMap((range, i) => (isOn(range) ? [i] : []));
     const first = () => selectedBins()[0] ?? 0;
     const last = () => selectedBins().at(-1) ?? n - 1;
     const take = (a, b) => {
       const [from, to] = a < b ? [a, b] : [b, a];
-      choose(facet.name, from === 0 && to === n - 1 ? null : facet.bins.slice(from, to + 1).map(([key]) => key));
+      choose(facet.name, from === 0 && to === n - 1 ? null : [starts[from], ends[to]]);
     };
     function step(e, side) {
       const from = side ? last() : first();
@@ -185,23 +181,22 @@ function chartsOf(c) {
     plot.addEventListener("pointerup", () => {
       const narrow = drag?.handle && first() === last(); // the handles lie over all of the one bin
       if (drag && !drag.moved && (!drag.handle || narrow)) {
-        const [key] = facet.bins[drag.at];
-        choose(facet.name, narrow || (selected.length === 1 && selected[0] === key) ? null : [key]);
+        const alone = selectedBins().length === 1 && isOn(ranges[drag.at]);
+        choose(facet.name, narrow || alone ? null : ranges[drag.at]);
       }
       drag = null;
     });
     plot.addEventListener("pointercancel", () => { drag = null; });
 
     return (chart) => {
-      const { keys, excluded } = c.chosen(facet.name);
-      selected = excluded ? [] : keys;
+      const chosen = Boolean(c.facet(facet.name));
       const largest = Math.max(1, ...chart.bins.map(([, , total]) => total));
       peak.textContent = number(largest);
-      chart.bins.forEach(([key, label, total, count], i) => {
+      chart.bins.forEach(([range, label, total, count], i) => {
         const { node, all, left: passing } = columns[i];
         all.style.height = total ? `max(1px, ${(100 * total) / largest}%)` : "0";
         passing.style.height = count ? `max(2px, ${(100 * count) / largest}%)` : "0";
-        node.classList.toggle("we-off", keys.length > 0 && keys.includes(key) === excluded);
+        node.classList.toggle("we-off", chosen && !isOn(range));
         node.title = `${label}: ${number(count)} of ${number(total)}`;
       });
       const ranged = selectedBins().length > 0;
@@ -219,7 +214,7 @@ function chartsOf(c) {
       nullRow.left.style.width = passing ? `max(2px, ${(100 * passing) / s.total}%)` : "0";
       nullRow.n.textContent = number(passing);
       nullRow.node.setAttribute("aria-pressed", String(none()));
-      nullRow.node.classList.toggle("we-off", keys.length > 0 && keys.includes("null") === excluded);
+      nullRow.node.classList.toggle("we-off", chosen && !none());
       nullRow.node.title = `${name}: ${number(passing)} of ${number(total)}`;
       nullRow.node.setAttribute("aria-label", nullRow.node.title);
     };

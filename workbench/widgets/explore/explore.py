@@ -110,17 +110,8 @@ def explore(
     predictions: Any = None,
     *,
     columns: Sequence[str] = (),
-    query: str = "",
-    field: str = "passage",
-    regex: bool = False,
-    facets: Mapping[str, Any] | None = None,
-    where: str = "",
-    sort: str = "",
-    current: str = "",
-    table: Sequence[str] | bool = False,
     ask: Any = None,
-    reveal: bool = False,
-    attention: str = "",
+    state: Mapping[str, Any] | None = None,
     height: int = 560,
 ) -> Explorer:
     """Explore items by charts of their annotations, with the passages behind each bar below.
@@ -141,8 +132,9 @@ def explore(
     columns : sequence of str
         Further columns to chart, of the annotations or of one's own (``items.extra``): bars for text and
         truth values, a histogram for numbers.
-    predictions, query, field, regex, facets, where, sort, current, table, ask, reveal, attention
-        As for ``wb.browse``: ``wb.explore(items, annotations, **explorer.state)`` is the same view again.
+    predictions, ask, state
+        As for ``wb.browse``: ``wb.explore(items, annotations, state=explorer.state)`` is the same view
+        again.
     height : int
         Height of the browser in px; the charts above it take 248 more (454 below 760 px width), and those
         of `columns` 198 a row.
@@ -165,11 +157,7 @@ def explore(
     >>> explorer.close()
     """
     check_items(items, "explore")
-    state = {
-        "query": query, "field": field, "regex": regex, "facets": facets, "where": where, "sort": sort,
-        "current": current, "table": table, "reveal": reveal, "attention": attention,
-    }  # fmt: skip
     return Explorer(
-        items, annotations=AUTO if annotations is None else annotations, predictions=predictions, state=state,
-        ask=ask, height=height, columns=columns,
+        items, annotations=AUTO if annotations is None else annotations, predictions=predictions,
+        state=state or {}, ask=ask, height=height, columns=columns,
     )  # fmt: skip

@@ -3,6 +3,22 @@
 const PAGE = 60; // rows asked for at a time
 const NO_ITEMS = "No items match. Remove a filter, or press Clear.";
 
+/** Whether a facet lists the rows of a bin, or some of them; of a column of numbers both are ranges, or [null]. */
+function listsBin(facet, bin, numbers) {
+  if (!facet || !bin) return false;
+  if (!numbers) return facet.includes(bin[0]);
+  if (facet.length < 2 || bin.length < 2) return facet.length === bin.length;
+  return (facet[0] ?? -Infinity) <= (bin[1] ?? Infinity) && (bin[0] ?? -Infinity) <= (facet[1] ?? Infinity);
+}
+
+/** The choice after a click on a value: it alone or, with `add`, it beside the others; null without any. */
+function toggled(facet, value, add) {
+  const selected = facet ?? [];
+  const others = add ? selected.filter((other) => other !== value) : [];
+  const on = selected.includes(value) && (add || selected.length === 1);
+  return on ? (others.length ? others : null) : [...others, value];
+}
+
 /** Share a state between page and kernel; `c` gets the functions that change it, `s` the last view of the kernel.
 
     `c.follow` draws a view, newest or not; `c.drawList`, `c.drawPassage` and `c.redraw` a part of it. `extraHandlers`
@@ -11,32 +27,24 @@ const NO_ITEMS = "No items match. Remove a filter, or press Clear.";
 function shareState(c, model, outer, complain, extraHandlers) {
   const { s, list, view } = c;
   const line = requestQueue(model, outer, complain);
-  let pending = { state: {}, choose: {} }; // what was changed here and is not yet answered is sent with each change
-  const query = () => line.ask("query", { type: "query", ...pending, state: { ...pending.state }, choose: { ...pending.choose } });
+  let pending = {}; // changes of the state that are not yet answered: sent with each further one
   Object.assign(c, line, {
-    forget() { pending = { state: {}, choose: {} }; },
-    /** Change entries of the state; `fields` are further fields of the message. */
-    change(changes, fields = {}) {
-      Object.assign(pending.state, changes);
-      pending = { ...pending, ...fields };
-      query();
+    forget() { pending = {}; },
+    /** Change entries of the state. */
+    change(changes) {
+      Object.assign(pending, changes);
+      line.ask("query", { type: "query", state: { ...pending } });
     },
-    /** Choose bins or a range of a column; null removes its choice. */
-    choose(name, choice) {
-      pending.choose[name] = choice;
-      query();
-    },
-    chosen(name) {
-      const { keys, excluded, range = null, bins, starts, ends } = s.facets[name];
-      if (!(name in pending.choose)) return { keys, excluded, range };
-      const choice = { keys: [], range: null, ...pending.choose[name] };
-      const indices = starts && bins.flatMap(([key], i) => (choice.keys.includes(key) ? [i] : []));
-      if (indices?.length) choice.range = [starts[indices[0]], ends[indices.at(-1)]];
-      return { ...choice, excluded: Boolean(choice.exclude) };
+    /** The facet of a column, as it was chosen last, or null. */
+    facet: (name) => (pending.facets ?? s.state.facets)[name] ?? null,
+    /** Choose the facets of columns, of which null removes one, with further changes of the state. */
+    choose(choices, changes = {}) {
+      const facets = Object.entries({ ...(pending.facets ?? s.state.facets), ...choices });
+      c.change({ ...changes, facets: Object.fromEntries(facets.filter(([, values]) => values)) });
     },
     clear() {
       c.forget();
-      c.change({ query: "", where: "" });
+      c.change({ search: "", where: "", facets: {} });
     },
     select(index) {
       if (!s.n) return;
@@ -77,9 +85,6 @@ function shareState(c, model, outer, complain, extraHandlers) {
       c.drawList();
       c.drawPassage();
     },
-    suggestions(m) {
-      if (c.answered("suggest")) c.filters.suggest(m);
-    },
     error(m) {
       if (m.lane === "query") { // what is refused is not drawn
         c.drop(m.lane);
@@ -87,7 +92,7 @@ function shareState(c, model, outer, complain, extraHandlers) {
         c.filters.refuse();
       }
       if (m.lane) c.answered(m.lane);
-      if (m.lane !== "suggest") complain(m.lane === "query" ? refusal(m.message) : m.message);
+      complain(m.lane === "query" ? refusal(m.message) : m.message);
       c.redraw();
     },
     ...extraHandlers,

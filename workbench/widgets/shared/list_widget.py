@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -12,9 +11,9 @@ import pandas as pd
 import traitlets
 
 from workbench.items.items import Item, Items
-from workbench.items.query import suggest, word_start
-from workbench.storage.errors import DataError
-from workbench.widgets.shared.listing import TAGS, Listing, clauses
+from workbench.items.query import columns_of
+from workbench.storage.errors import DataError, check_option
+from workbench.widgets.shared.listing import TAGS, Listing
 from workbench.widgets.shared.published import PublishedView, Rows
 from workbench.widgets.shared.shading import Shading, shadings
 from workbench.widgets.shared.widget import Widget
@@ -37,9 +36,9 @@ def state_part(name: str, doc: str) -> Any:
 class ListWidget(Widget):
     """A widget that lists items under one state.
 
-    A page changes the state by messages ``query``, with parts of the `state` and choices of columns, and is
-    answered with a ``view``: the state, what follows from it, and the rows in sight. It asks for further
-    ``rows``, and to ``show`` the item at a place of the list.
+    A page changes the state by messages ``query``, with entries of the `state`, and is answered with a
+    ``view``: the state, what follows from it, and the rows in sight. It asks for further ``rows``, and to
+    ``show`` the item at a place of the list.
 
     Attributes
     ----------
@@ -69,6 +68,8 @@ class ListWidget(Widget):
     @traitlets.validate("state")
     def _valid_state(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
+            for name in proposal["value"]:
+                check_option("an entry of the state", name, list(self._empty()))
             return self._applied(proposal["value"])
 
     def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,26 +105,14 @@ class ListWidget(Widget):
         self._send_view(message.get("lane"))
 
     def _on_query(self, message: Mapping[str, Any]) -> None:
-        """Change entries of the state (``state``) and choices of columns (``choose``)."""
-        before, changes = self.state, dict(message.get("state") or {})
-        changes["where"] = self._chosen(str(changes.get("where", before["where"]) or ""), message)
-        self._lane = message.get("lane")
+        """Change entries of the state."""
+        before, self._lane = self.state, message.get("lane")
         try:
-            self.state = before | changes
+            self.state = before | dict(message.get("state") or {})
             if self._lane is not None or self.state == before:  # nothing has changed but the item
                 self._send_view()
         finally:
             self._lane = None
-
-    def _chosen(self, where: str, message: Mapping[str, Any]) -> str:
-        """Return a filter with the choices of a message."""
-        return self._listing.choose(where, message.get("choose") or {})
-
-    def _on_suggest(self, message: Mapping[str, Any]) -> None:
-        text, cursor = message["text"], int(message["cursor"])
-        choices = suggest(text, cursor, self._listing.table)
-        start = word_start(text, cursor)
-        self.send({"type": "suggestions", "text": text, "start": start, "choices": choices})
 
     def _on_rows(self, message: Mapping[str, Any]) -> None:
         start, version = max(0, int(message["start"])), self._listing.version
@@ -161,23 +150,19 @@ class ListWidget(Widget):
         start = max(0, index - _FIRST_ROWS // 2)
         return {
             "type": "view", "version": listing.version, "n": len(listing.rows), "total": len(listing.items),
-            "state": self.state, "words": listing.words(), "code": self.code,
+            "state": self.state, "words": listing.words(), "code": self.code, "fields": listing.completions(),
             "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
             "passage": self._passage(int(listing.rows[index])) if index >= 0 else None,
         }  # fmt: skip
 
     @property
     def code(self) -> str:
-        """The line of Python that builds the view again: ``wb.browse(items, where="n_tokens > 60")``."""
+        """The line of Python that builds the view again: ``wb.browse(items, state={'sort': 'n_tokens'})``."""
         state, empty = dict(self.state), self._empty()
         if self._listing.index(state["current"]) <= 0:
             state["current"] = ""
         changed = {name: value for name, value in state.items() if value != empty[name]}
-        arguments = [
-            f"{name}={json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)}"
-            for name, value in changed.items()
-        ]
-        return f"wb.{self._verb}({', '.join([*self._arguments, *arguments])})"
+        return f"wb.{self._verb}({', '.join([*self._arguments, *([f'state={changed}'] if changed else [])])})"
 
     def _empty(self) -> dict[str, Any]:
         """Return the state that lists all items."""
@@ -201,9 +186,9 @@ class ListWidget(Widget):
         listing, state = self._listing, self.state
         self._check_tags(notes=notes)
         sort = self._published_sort()
-        is_fixed = bool(state["where"]) or (
-            bool(state["query"].strip()) and (state["regex"] or state["field"] != "passage")
-        )
+        is_search_plain = not state["search"].strip() or (not state["regex"] and state["field"] == "passage")
+        has_facets = set(state["facets"]) <= set(self._published_facets())
+        is_fixed = bool(state["where"]) or not (is_search_plain and has_facets)
         others = np.setdiff1d(np.arange(len(listing.items)), listing.rows)
         in_order = bool(state["sort"]) and not sort
         current = self.current_id if listing.index(self.current_id) > 0 else ""
@@ -213,17 +198,22 @@ class ListWidget(Widget):
             shows=self._shows, items=listing.items, in_order=in_order,
             rows=listing.rows.copy() if is_fixed else np.concatenate([listing.rows, others]),
             data=partial(self._published_data, notes=notes),
-            state={"search": "" if is_fixed else state["query"], "sort": sort, "current": current},
+            state={"facets": {} if is_fixed else state["facets"],
+                   "search": "" if is_fixed else state["search"], "sort": sort, "current": current},
             notes=remarks, numbers=self._published_numbers(), runs=self._runs, code=self._code_by_name(),
         )  # fmt: skip
 
     def _check_tags(self, *, notes: bool) -> None:
         """Raise DataError if the state uses tags that are not published."""
         table, state = self.state.get("table", False), self.state
-        used = [name for clause in clauses(str(state["where"])) for name in clause.columns]
+        used = [*state["facets"], *columns_of(state["where"], self._listing.names)]
         used += [state["sort"].removeprefix("-"), *(table if isinstance(table, list) else ())]
         if not notes and TAGS in used:
             raise DataError("the view uses the tags, which are not published", remedy="pass notes=True")
+
+    def _published_facets(self) -> Sequence[str]:
+        """Return the columns that are facets of a page."""
+        return list(self._listing.facets)
 
     def _published_sort(self) -> str:
         """Return the column by which a page is sorted."""

@@ -1,28 +1,28 @@
-"""A list of items under one state: a typed filter, a text search, an order and the current item."""
+"""A list of items under one state: facets, a condition in SQL, a search, an order, the current item."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from workbench.analysis.binning import NULL, Binning, Mask, binning
+from workbench.analysis.binning import MISSING, NULL, Binning, Mask, binning
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items
-from workbench.items.query import Query, all_of, of_facets, parse, values_of
+from workbench.items.query import Cells, columns_of, quoted, values_of, where_mask
 from workbench.items.schema import objects
 from workbench.render.labels import column_label, label
-from workbench.storage.errors import DataError, check_option
+from workbench.storage.errors import DataError, check_option, check_value
 from workbench.widgets.shared.passages import cell_text
 from workbench.widgets.shared.search import FIELDS, TextSearch
 
 STATE: dict[str, Any] = {
-    "where": "", "query": "", "field": "passage", "regex": False, "sort": "", "current": "",
+    "facets": {}, "where": "", "search": "", "field": "passage", "regex": False, "sort": "", "current": "",
 }  # fmt: skip
 """The state in which all items are listed; see :class:`Listing`."""
 
@@ -32,40 +32,20 @@ TAGS = "tags"
 _LARGEST = sys.float_info.max  # NaN and infinity are not ends of a range
 _LIMIT = 200  # values of a facet that are sent to the page
 _MANY = (list, tuple, set, frozenset, np.ndarray)
-_WORDS = {"yes": True, "no": False, "unknown": None, "(none)": None, "not known": None}
-
-
-@lru_cache(maxsize=64)
-def clauses(where: str) -> tuple[Query, ...]:
-    """Return the clauses of a typed filter that are joined by ``and``; empty for an empty filter."""
-    return parse(where).clauses if where.strip() else ()
-
-
-def columns_clause(where: str, columns: Collection[str]) -> Query | None:
-    """Return the part of a typed filter on these columns only, or None."""
-    matching = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
-    return all_of(matching) if matching else None
-
-
-def replace_clause(where: str, columns: Collection[str], query: Query | None) -> str:
-    """Return a typed filter with another clause on these columns, in place of the previous one."""
-    typed = clauses(where)
-    replaced_at = [index for index, clause in enumerate(typed) if set(clause.columns) <= set(columns)]
-    if query is None and not replaced_at:
-        return where
-    first = replaced_at[0] if replaced_at else len(typed)
-    rest = [clause for index, clause in enumerate(typed) if index not in replaced_at]
-    merged = [*rest[:first], *([query] if query is not None else []), *rest[first:]]
-    return str(all_of(merged)) if merged else ""
+_FACET_TYPES: dict[str, tuple[type, ...]] = {
+    "numbers": (int, float), "text": (str,), "labels": (str,), "yes or no": (bool,), "nothing": (),
+}  # fmt: skip
 
 
 class Listing:
     """Items (n) with columns to filter and sort by, under a state.
 
-    A state has the parts of `STATE`: ``where``, a filter in the language of ``Items.query``; ``query``, text
-    to search for in a ``field``, as a regular expression if ``regex``; ``sort``, a column, in descending
-    order with ``-`` before it; and ``current``, the id of an item. A clause of the filter that names one
-    column alone is the choice of that column.
+    A row is listed if all parts of the state say so. ``facets`` holds a choice per column: of a column of
+    numbers a closed range ``[low, high]``, with None for an open end, or ``[None]`` for the rows without a
+    number; of any other column a list of its values, in which None stands for the rows without a value.
+    ``where`` is a condition in SQL (:mod:`workbench.items.query`); ``search`` a text to search for in a
+    ``field``, as a regular expression if ``regex``. ``sort`` is a column, in descending order with ``-``
+    before it, and ``current`` the id of an item.
 
     Attributes
     ----------
@@ -74,7 +54,7 @@ class Listing:
     version : int
         Grows with every change of the list.
     table : DataFrame (n rows)
-        The columns that a filter can name.
+        The columns that a condition can name.
     """
 
     def __init__(self, items: Items, columns: Mapping[str, pd.Series[Any]]) -> None:
@@ -113,17 +93,47 @@ class Listing:
 
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return a complete, valid state, or raise DataError with the problem."""
+        for name in state:
+            check_option("an entry of the state", name, list(STATE))
         checked = STATE | dict(state)
-        for name in checked:
-            check_option("the filter", name, list(STATE))
+        facets = checked["facets"] or {}
+        check_value("facets", facets, isinstance(facets, Mapping), "a choice by the name of a column")
+        checked["facets"] = {
+            name: choice for name, values in facets.items() if (choice := self._checked_facet(name, values))
+        }
         check_option("field", checked["field"], FIELDS)
-        for name in ("where", "query", "sort", "current"):
+        for name in ("where", "search", "sort", "current"):
             checked[name] = str(checked[name] or "")
         checked |= {"where": checked["where"].strip(), "regex": bool(checked["regex"])}
-        check_encodable(checked["query"], "the search")
+        check_encodable(checked["search"], "the search")
         if column := checked["sort"].removeprefix("-"):
             check_option("sort", column, self.sortable)
         return checked
+
+    def _checked_facet(self, name: str, values: Any) -> list[Any]:
+        """Return the choice of a column, or raise DataError."""
+        check_option("the facet", name, list(self.facets))
+        value_type = self.facets[name].value_type
+        if not isinstance(values, list | tuple):
+            raise DataError(f"the facet {name!r} is {values!r:.80}, expected a list")
+        choice = [None if value is None else value for value in values]
+        valid = all(
+            value is None
+            or (
+                isinstance(value, _FACET_TYPES[value_type])
+                and isinstance(value, bool) == (value_type == "yes or no")
+            )
+            for value in choice
+        )
+        if value_type == "numbers":
+            expected = "[lowest, highest], or [None] for rows without a number"
+            valid = valid and all(value is None or abs(value) <= _LARGEST for value in choice)
+            valid = valid and (choice in ([], [None]) or len(choice) == 2)  # noqa: PLR2004 - two ends
+        else:
+            expected = f"values of the column ({value_type}), or None for rows without one"
+        if not valid:
+            raise DataError(f"the facet {name!r} is {values!r:.80}, expected {expected}")
+        return choice if value_type == "numbers" else list(dict.fromkeys(choice))
 
     def apply(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Apply a state, and return it complete; DataError leaves the list unchanged.
@@ -176,23 +186,36 @@ class Listing:
 
     def _passing(self, state: Mapping[str, Any], but: Collection[str] = ()) -> Mask:
         mask = np.ones(len(self.items), dtype=bool)
-        if state["query"].strip():
+        if state["search"].strip():
             mask = self.search.mask(state)
-        for clause in clauses(state["where"]):
-            if not set(clause.columns) <= set(but):
-                mask = mask & self._clause(clause)
+        if where := state["where"]:
+            mask = mask & self._cached(where, partial(self._condition_mask, where))
+        for name, values in state["facets"].items():
+            if name not in but:
+                mask = mask & self._cached(f"{name}: {values!r}", partial(self._facet_mask, name, values))
         return mask
 
-    def _clause(self, clause: Query) -> Mask:
-        text = str(clause)
-        if text not in self._masks:
+    def _condition_mask(self, where: str) -> Mask:
+        return where_mask(self._table_of(columns_of(where, self.names)), where)
+
+    def _facet_mask(self, name: str, values: Sequence[Any]) -> Mask:
+        return facet_mask(self._table_of([name]), name, values)
+
+    def _cached(self, key: str, compute: Callable[[], Mask]) -> Mask:
+        """Return the mask of a facet or condition, computed when it is first needed."""
+        if key not in self._masks:
             if len(self._masks) > _LIMIT:
                 self._masks = {}
-            self._masks[text] = clause.mask(self._table_of(clause.columns))
-        return self._masks[text]
+            self._masks[key] = compute()
+        return self._masks[key]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of the table."""
+        return list(map(str, self.table))
 
     def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
-        """Return the table with at least the available ones of these columns."""
+        """Return the table with at least these columns."""
         del columns
         return self.table
 
@@ -206,99 +229,70 @@ class Listing:
             column = column.astype("str").str.casefold().where(column.notna())
         return column.sort_values(ascending=not sort.startswith("-"), kind="stable").index.to_numpy()
 
-    # -- the choices of columns
-
-    def choose(self, where: str, choices: Mapping[str, Any]) -> str:
-        """Return a typed filter with changed choices of columns; None removes the choice of a column.
-
-        A choice is a dict with ``keys`` of the column's bins, or with a closed ``range`` of numbers, None for
-        an open end; with ``exclude``, the other rows are listed.
-        """
-        for name, choice in choices.items():
-            where = replace_clause(where, [name], self._choice(self.facets[name], choice))
-        return where
-
-    def _choice(self, column: Binning, choice: Mapping[str, Any] | None) -> Query | None:
-        if choice is None:
-            return None
-        if "range" in choice:
-            query = of_facets({column.name: _range(column.name, choice["range"])})
-        else:
-            query = column.query(choice.get("keys", ()))
-        return ~query if query is not None and choice.get("exclude") else query
-
-    def chosen(self, name: str) -> tuple[list[str], bool, tuple[float, float] | None]:
-        """Return the bins in a column's clause, whether it excludes them, and its range."""
-        query = columns_clause(self.state["where"], [name])
-        if query is None:
-            return [], False, None
-        excluded = query.operator == "not"
-        inner = query.subqueries[0] if excluded else query
-        span = inner.interval if inner.operator != "is missing" else None
-        if span and self.facets[name].integers:
-            span = float(np.ceil(span[0])), float(np.floor(span[1]))
-        return self.facets[name].chosen(inner, self._clause(inner)), excluded, span
+    # -- facets, as the page and its summary show them
 
     def describe(self, name: str) -> dict[str, Any]:
         """Return a facet as the page draws it: the total and the passing rows of each bin.
 
         The numbers are those that a click would give: all other filters hold, the facet's own does not.
         """
-        column = self.facets[name]
-        keys, excluded, span = self.chosen(name)
-        clause = columns_clause(self.state["where"], [name])
-        counts = column.count(self.mask(but=[name] if clause else ()))
+        column, chosen = self.facets[name], self.state["facets"].get(name)
+        counts = column.count(self.mask(but=[name] if chosen else ()))
         rows = [
-            [b.key, b.label, len(b.rows), count]
+            [b.facet, b.label, len(b.rows), count]
             for index, (b, count) in enumerate(zip(column.bins, counts, strict=True))
-            if index < _LIMIT or b.key in keys or b.key == NULL
+            if index < _LIMIT or b.key == NULL or (chosen and b.facet and b.facet[0] in chosen)
         ]
-        described = column_label(name)._asdict() | {
-            "kind": "numbers" if column.ranges else "choice",
-            "bins": [row for row in rows if row[0] != NULL], "more": len(column.bins) - len(rows),
-            "null": next((row for row in rows if row[0] == NULL), None),
-            "keys": keys, "excluded": excluded, "text": self._phrase((name,), clause) if clause else None,
+        return column_label(name)._asdict() | {
+            "kind": "numbers" if column.value_type == "numbers" else "choice",
+            "bins": [row for row in rows if row[0] != [None]], "more": len(column.bins) - len(rows),
+            "null": next((row for row in rows if row[0] == [None]), None),
+            "text": self._phrase(name) if chosen else None,
         }  # fmt: skip
-        if column.ranges:
-            described["starts"] = [_finite(b.low) for b in column.ranges]
-            described["ends"] = [_finite(b.high) for b in column.ranges]
-            described["range"] = [_finite(end) for end in span] if span else None
-        return described
 
-    def words(self) -> list[tuple[str, dict[str, str]]]:
-        """Describe each search and choice, with the change of the state that removes it."""
+    def words(self) -> list[tuple[str, dict[str, Any]]]:
+        """Describe each facet, the condition and the search, with the change of state that removes it."""
         state = self.state
-        terms: list[tuple[str, dict[str, str]]] = []
-        if words := state["query"].strip():
+        terms: list[tuple[str, dict[str, Any]]] = [
+            (self._phrase(name), {"facets": self._facets_without(name)}) for name in state["facets"]
+        ]
+        if state["where"]:
+            terms.append((state["where"], {"where": ""}))
+        if words := state["search"].strip():
             how = "matches the expression" if state["regex"] else "contains"
-            terms.append((f"{state['field']} {how} “{words}”", {"query": ""}))
-        groups: dict[tuple[str, ...], list[Query]] = {}
-        for clause in clauses(state["where"]):
-            groups.setdefault(self._group(clause), []).append(clause)
-        for names, queries in groups.items():
-            rest = [clause for clause in clauses(state["where"]) if self._group(clause) != names]
-            terms.append((self._phrase(names, all_of(queries)), {"where": str(all_of(rest)) if rest else ""}))
+            terms.append((f"{state['field']} {how} “{words}”", {"search": ""}))
         return terms
 
-    def _group(self, clause: Query) -> tuple[str, ...]:
-        """Return the columns of the choice that a clause belongs to."""
-        return clause.columns
+    def _facets_without(self, *names: str) -> dict[str, Any]:
+        return {name: values for name, values in self.state["facets"].items() if name not in names}
 
-    def _phrase(self, names: tuple[str, ...], query: Query) -> str:
-        """Describe a choice of bins or of a range of a column."""
-        name = names[0]
-        if len(names) > 1 or name not in self.facets:
-            return str(query)
-        keys, excluded, span = self.chosen(name)
-        column, inner = self.facets[name], query.subqueries[0] if excluded else query
-        chosen = column.query(keys)
-        if column.ranges and span and _finite(span[0]) in (span[0], None):
-            text = _span_text(*span, column_label(name).unit)
-        elif chosen is not None and set(chosen.alternatives) == set(inner.alternatives):
-            text = " or ".join(b.label for b in column.bins if b.key in keys)
+    def _phrase(self, name: str) -> str:
+        """Describe the facet of a column."""
+        column, values = self.facets[name], self.state["facets"][name]
+        if column.value_type == "numbers" and values != [None]:
+            low, high = values
+            text = _range_text(low, high, column_label(name).unit)
         else:
-            return str(query)
-        return f"{label(name)}: {f'not {text}' if excluded else text}"
+            labels = {b.facet[0]: b.label for b in column.bins if b.facet}
+            null = MISSING.get(name, "not known")
+            text = " or ".join(labels.get(v, null if v is None else cell_text(v)) for v in values)
+        return f"{label(name)}: {text}"
+
+    def completions(self) -> list[str]:
+        """Return the columns as a condition names them."""
+        return list(map(quoted, self.names))
+
+
+def facet_mask(table: pd.DataFrame, name: str, values: Sequence[Any]) -> Mask:
+    """Return the rows of a table that a facet lists, as an array of bool (n,); see :class:`Listing`."""
+    cells = Cells(table, name)
+    if cells.value_type == "numbers" and list(values) != [None]:
+        low, high = (
+            end if value is None else value for value, end in zip(values, (-np.inf, np.inf), strict=True)
+        )
+        return np.asarray((low <= cells.data) & (cells.data <= high))
+    mask = cells.equal([value for value in values if value is not None])
+    return mask | cells.missing if None in values else mask
 
 
 def facet(name: str, column: pd.Series[Any]) -> Binning | None:
@@ -321,64 +315,21 @@ def facet(name: str, column: pd.Series[Any]) -> Binning | None:
     return made if len(made.bins) > 1 and not (n > _LIMIT and n > len(column) / 2) else None
 
 
-def facets_filter(facets: Any, listing: Listing) -> str:
-    """Return choices by column as a typed filter: ``{"split": ["dev"], "n_tokens": [60, 80]}``.
-
-    ``[None]`` chooses missing numbers, and ``{"not": [...]}`` excludes.
-    """
-    filters = []
-    for name, choice in facets.items():
-        check_option("the column", name, list(listing.facets))
-        excluded = isinstance(choice, Mapping)
-        values = choice.get("not") if excluded else choice
-        listed = isinstance(values, Sequence) and all(map(pd.api.types.is_scalar, values))
-        if isinstance(values, str) or not listed:
-            raise DataError(f"the filter {name!r} is {values!r}, expected a list")
-        column = listing.facets[name]
-        if column.value_type == "numbers":
-            values = _range(name, values)
-        else:
-            texts = {b.query.operands[0] for b in column.bins if b.query.operator == "="}
-            values = [_WORDS.get(v, v) if isinstance(v, str) and v not in texts else v for v in values]
-        query = of_facets({name: values if column.value_type == "numbers" else [*dict.fromkeys(values)]})
-        if query is not None:
-            filters.append(~query if excluded else query)
-    return str(all_of(filters)) if filters else ""
-
-
-def _range(name: str, values: Any) -> list[float | None]:
-    """Return the ends of a range; DataError unless they are numbers or None."""
-    numbers = isinstance(values, Sequence) and all(
-        end is None or (isinstance(end, (int, float)) and not isinstance(end, bool) and abs(end) <= _LARGEST)
-        for end in values
-    )
-    if not numbers or (list(values) not in ([], [None]) and len(values) != 2):  # noqa: PLR2004 - two ends
-        expected = "[lowest, highest], or [None] for missing values"
-        raise DataError(f"the filter {name!r} is {values!r:.80}, expected {expected}")
-    return list(values)
-
-
 def _cell_types(column: pd.Series[Any]) -> set[type]:
     return {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
 
 
-def _finite(number: float) -> float | None:
-    """Return a number for the page, None for an infinite one."""
-    if not np.isfinite(number):
-        return None
-    rounded = float(f"{number:.12g}")
-    return int(rounded) if rounded == int(rounded) else rounded
-
-
-def _span_text(low: float, high: float, unit: str) -> str:
-    """Describe a range of numbers with its unit."""
-    ends, below = [cell_text(_finite(end)) for end in (low, high)], _finite(high) not in (high, None)
+def _range_text(low: float | None, high: float | None, unit: str) -> str:
+    """Describe a range of numbers with its unit; a range of a bin ends just below the next one."""
+    rounded = [None if end is None else float(f"{end:.12g}") for end in (low, high)]
+    first, last = (
+        cell_text(None if end is None else int(end) if end == int(end) else end) for end in rounded
+    )
+    below = rounded[1] != high
     if low == high:
-        text = ends[0]
-    elif np.isfinite([low, high]).all():
-        text = f"{ends[0]} to {'below ' if below else ''}{ends[1]}"
-    elif np.isfinite(low):
-        text = f"{ends[0]} or more"
+        text = first or "any number of"
+    elif low is None:
+        text = f"{'below' if below else 'at most'} {last}"
     else:
-        text = f"{'below' if below else 'at most'} {ends[1]}" if np.isfinite(high) else "any number of"
+        text = f"{first} or more" if high is None else f"{first} to {'below ' if below else ''}{last}"
     return f"{text} {unit}".rstrip()

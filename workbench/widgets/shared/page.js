@@ -12,8 +12,8 @@ const DASH = "\u2013";
 const number = (n) => n.toLocaleString("en");
 /** Remove the characters that change the direction of the surrounding text. */
 const stripBidi = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
-/** Error of a filter, with a note that the list is unchanged. */
-const refusal = (text) => `${text.replace(/\.?\s*$/, ".")} ${STILL}`;
+/** Error of a filter, whose first line says that the list is unchanged; further ones show the place. */
+const refusal = (text) => text.replace(/\.?\s*(\n|$)/, (end) => `. ${STILL}${end.endsWith("\n") ? "\n" : ""}`);
 const isNode = (child) => child !== null && child !== undefined && child !== false;
 
 /** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */

@@ -20,7 +20,7 @@ _MARKS = range(0xE000, 0xF900)
 
 
 class TextSearch:
-    """The texts of n items, searched for a state's ``query``."""
+    """The texts of n items, searched for a state's ``search``."""
 
     def __init__(self, items: Items) -> None:
         frame = items.frame
@@ -36,8 +36,8 @@ class TextSearch:
         self._last: tuple[tuple[str, str, bool], NDArray[np.bool_]] | None = None
 
     def mask(self, state: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """Return the mask of items that match a state's ``query``, shape (n,); all for an empty query."""
-        query, field, regex = state["query"].strip(), state["field"], state["regex"]
+        """Return the mask of items that match a state's ``search``, shape (n,); all for an empty one."""
+        query, field, regex = state["search"].strip(), state["field"], state["regex"]
         if not query:
             return np.ones(len(self._texts["id"]), dtype=bool)
         if self._last is None or self._last[0] != (query, field, regex):
@@ -91,7 +91,7 @@ def hits(text: str, expressions: Iterable[str]) -> list[Span]:
 
 def item_hits(item: Item, state: Mapping[str, Any]) -> list[Span]:
     """Return the matches of a state's search in the released text of an item."""
-    query = state["query"].strip()
+    query = state["search"].strip()
     if not query or state["field"] == "answer":
         return []
     first = item.sentences[-1][0] if state["field"] == "sentence" else 0
