@@ -98,7 +98,8 @@ def test_an_item_reads_one_row_group_of_the_best_words(reads, monkeypatch):
             assert top[k]["words"] == row["top_words"]
             assert top[k]["log_probs"] == row["top_log_probs"]
             assert top[k]["attention"] == row["attention"]
-        assert {rows for _, rows in reads} == {8}
+        new_group = place != 7  # the group that was read last is kept
+        assert {rows for _, rows in reads} == ({8} if new_group else set())
         assert all(set(columns) <= LONG for columns, _ in reads)
 
 

@@ -95,8 +95,8 @@ def leaderboard(
     Parameters
     ----------
     runs : Run, DataFrame or str, or several of these, optional
-        What to rank; all stored runs by default, of which damaged ones are left out with a warning. Their
-        measures and tests are kept in the cache (``wb.cache()``), for the same files and options.
+        What to rank; by default all of ``wb.runs()``: a damaged one is left out with a warning. Their
+        measures and tests are kept in the cache (``wb.cache()``), for the same predictions and options.
     dataset, split : str, optional
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
