@@ -38,7 +38,8 @@ def settings() -> dict[str, str]:
     """Return the environment for uv, which is told of pip's package index and certificates."""
     env = dict(os.environ)
     for uv_name, pip_name in (("UV_DEFAULT_INDEX", "index-url"), ("SSL_CERT_FILE", "cert")):
-        if value := output([sys.executable, "-m", "pip", "config", "get", f"global.{pip_name}"]):
+        configured = [sys.executable, "-m", "pip", "config", "get", f"global.{pip_name}"]
+        if value := env.get("PIP_" + pip_name.upper().replace("-", "_")) or output(configured):
             env.setdefault(uv_name, value)
     return env
 
