@@ -413,6 +413,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.align import align
+    from workbench.evaluation.comparison_text import comparison_text
     from workbench.evaluation.model_predictions import items_of, run_of
     from workbench.storage.files import write_atomic
 
@@ -435,7 +436,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
         annotations = annotate(items)
     comparison = align(items, runs, annotations=annotations)
-    say(comparison)
+    say(comparison_text(comparison))
     if arguments.html is not None:
         from workbench.widgets.compare.compare import Compare
 

@@ -16,6 +16,7 @@ from refused import refused
 import workbench as wb
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.align import align
+from workbench.evaluation.comparison_text import comparison_text
 from workbench.models.baselines.chance import RandomWord
 
 RIGHT = np.array([[1, 1, 0, 0, 1, 0], [1, 0, 0, 1, 1, 0], [1, 1, 0, 0, 1, 1]], dtype=bool)  # seeds, items
@@ -118,7 +119,7 @@ def test_the_pooled_predictions_are_means_votes_and_medians():
         )
         for row, ln_p, rank in zip(words, log_probs, ranks, strict=True)
     ]  # fmt: skip
-    pooled = wb.replicates([run(frame, str(k)) for k, frame in enumerate(frames)]).pooled.frame
+    pooled = wb.replicates([run(frame, str(k)) for k, frame in enumerate(frames)]).pooled
     assert pooled["prediction"].tolist() == ["dog", "cat"]  # two of three; else the first run's
     assert pooled["correct"].tolist() == [True, False]
     assert pooled["correct_by_seed"].tolist() == [(True, True, False), (False, False, True)]
@@ -164,7 +165,7 @@ def test_stored_runs_of_several_seeds(tmp_path, monkeypatch):
     assert table["seed_sd"].iloc[0] == pytest.approx(np.std(accuracies, ddof=1))
     assert table["word_class"].tolist() == ["all", "NE", "CN", "V", "P"]
     again = pickle.loads(pickle.dumps(table))  # noqa: S301 - our own
-    assert again.pooled.frame.equals(table.pooled.frame)
+    assert again.pooled.equals(table.pooled)
     assert str(again) == str(table)
 
 
@@ -207,7 +208,7 @@ def test_a_comparison_shows_replicates_as_one_row():
     assert "sign-flip test by item" in significance.test
     slices = comparison.slices(comparison.columns[0]) if comparison.columns else None
     assert slices is None or (slices.groupby("label")["n"].sum() == 120).all()
-    assert several["spread"].iloc[0] in str(comparison)
+    assert several["spread"].iloc[0] in comparison_text(comparison)
 
 
 def test_singles_are_compared_as_before_beside_replicates():
@@ -250,4 +251,4 @@ def test_tables_of_the_papers_and_leaderboards_have_one_row():
     board = wb.leaderboard(several, published=False)
     assert board["spread"].tolist() == several["spread"].tolist()[:1]
     assert "between 3 seeds" in Page(board.to_html()).text
-    assert "spread" not in wb.leaderboard(several.replicated[0].frame, published=False)
+    assert "spread" not in wb.leaderboard(several.replicated[0], published=False)

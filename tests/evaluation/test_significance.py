@@ -364,10 +364,10 @@ def test_seeds_are_tested_by_welchs_t(books):
     accuracies = [0.5, 0.6, 0.55], [0.4, 0.3]
     a, b = replicated(accuracies[0], 1, "a", books), replicated(accuracies[1], 9, "b", books)
     found = significance(a, b)
-    right = [np.array([run.frame["correct"] for run in side.replicated], float) for side in (a, b)]
+    right = [np.array([run["correct"] for run in side.replicated], float) for side in (a, b)]
     apart = right[0].mean(axis=0) - right[1].mean(axis=0)
     if books:
-        novel = pd.Series(apart).groupby(a.pooled.frame["book_id"].to_numpy()).mean()  # of equal size
+        novel = pd.Series(apart).groupby(a.pooled["book_id"].to_numpy()).mean()  # of equal size
         parts, df = [novel.var() / books], [books - 1]
     else:
         parts, df = [apart.var(ddof=1) / 300], [299]

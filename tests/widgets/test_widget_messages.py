@@ -15,7 +15,7 @@ from traitlets import TraitError
 from widget_cases import CASES
 
 import workbench as wb
-from workbench.evaluation.model_predictions import predictions_of
+from workbench.evaluation.align import align
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.widget import RefusedValueError
 
@@ -166,5 +166,5 @@ def test_filters_that_cannot_be_read_change_nothing(facets):
 
 def test_runs_that_are_in_use_are_held_once():
     run = wb.predict(SAMPLE[:5], Counting())
-    first, second = (predictions_of(run) for _ in range(2))
-    assert [one.data is other.data for one, other in zip(first, second, strict=True)] == [True]
+    first, second = (align(SAMPLE[:5], run) for _ in range(2))
+    assert first.tables[0] is second.tables[0]

@@ -45,9 +45,9 @@ def answers_among(runs: Any) -> pd.DataFrame:
     unranked: list[tuple[str, str]] = []
     sources = predictions_of(runs)
     for source, model in zip(sources, labels(sources, by_set=True), strict=True):
-        has_rank = source.frame["rank"].notna() & source.frame["vocabulary_size"].notna()
-        ranked = source.frame[has_rank]
-        sets = source.frame["dataset"].astype("str") + "/" + source.frame["split"].astype("str")
+        has_rank = source["rank"].notna() & source["vocabulary_size"].notna()
+        ranked = source[has_rank]
+        sets = source["dataset"].astype("str") + "/" + source["split"].astype("str")
         unranked += [(model, name) for name in sets.unique() if name not in set(sets[has_rank])]
         for (dataset, split), set_frame in ranked.groupby(["dataset", "split"], sort=False):
             ranks = mid_ranks(set_frame["rank"], set_frame["n_tied"])
@@ -164,7 +164,7 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
         for model, by_reads in runs.items()
         for reads, several in by_reads.items()
         for source in predictions_of(several)
-        for (dataset, split), data in source.frame.dropna(subset=["p_correct"]).groupby(
+        for (dataset, split), data in source.dropna(subset=["p_correct"]).groupby(
             ["dataset", "split"], sort=False
         )
     ]
@@ -273,7 +273,7 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
     """
     rows: list[tuple[Any, ...]] = []
     for window, several in runs.items():
-        frames = [source.frame for source in predictions_of(several)]
+        frames = predictions_of(several)
         frame = pd.concat([frame[frame["word_class"].notna()] for frame in frames])
         columns = frame.groupby(["word_class", "item_id"])[["p_correct", "book_id"]]
         classes = columns.agg({"p_correct": "mean", "book_id": "first"}).groupby("word_class")

@@ -156,7 +156,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     """
     model_a, model_b = single_model(run_a, "the first run"), single_model(run_b, "the second run")
     columns = ["item_id", "answer", "log_prob", "correct"]
-    pair = model_a.frame[columns].merge(model_b.frame[["item_id", "log_prob", "correct"]], on="item_id")
+    pair = model_a[columns].merge(model_b[["item_id", "log_prob", "correct"]], on="item_id")
     finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
     data = pair.loc[finite].rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
     remedy = "pass runs over the same items, of models whose score_type is log_prob"
@@ -166,7 +166,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     data = data.assign(outcome=np.select(cases, _OUTCOMES[:3], _OUTCOMES[3]))
     low = float(data[["a", "b"]].to_numpy().min())
     scale = alt.Scale(domain=[min(1.03 * low, -1.0), 0], nice=False)
-    names = [model_a.model, model_b.model] if model_a.run == model_b.run else labels([model_a, model_b])
+    names = labels([model_a, model_b])
     titles = [f"{name} ({letter}), ln p of the answer" for name, letter in zip(names, "AB", strict=True)]
     x, y = alt.X("a:Q", title=titles[0], scale=scale), alt.Y("b:Q", title=titles[1], scale=scale)
     if len(data) <= _MOST:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -12,12 +14,15 @@ import pyarrow.compute as pc
 
 from workbench.evaluation.bootstrap import BootstrapSettings, Ints, Mask
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
+from workbench.evaluation.model_predictions import PredictionSource, run_source, source_of, split_runs
+from workbench.evaluation.table_columns import COLUMNS_READ, frame_table, is_renamed, texts
 from workbench.evaluation.table_notes import comparison_notes
-from workbench.items.ablation import RENAMED, split_variant
 from workbench.items.items import Items
 from workbench.predictions.schema import text_array
+from workbench.predictions.store import Run
 from workbench.storage.errors import DataError
+
+_IN_USE: WeakValueDictionary[Path, pa.Table] = WeakValueDictionary()
 
 
 def align(
@@ -51,72 +56,95 @@ def align(
         item, unless the names in one of the items were changed (``wb.rename``).
     """
     sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
-    models = predictions_of(runs, items, pool=True)
-    if not models:
+    predictions = list(split_runs(runs, items, pool=True))
+    if not predictions:
         raise DataError("there are no predictions to compare", remedy="pass runs that have some")
-    item_ids = _answered_ids(models) if items is None else text_array(items.frame["item_id"])
-    rows = _rows_of_items(item_ids, models)
+    tables = [_shared(each) if isinstance(each, Run) else frame_table(each) for each in predictions]
+    sources = [
+        run_source(each, table) if isinstance(each, Run) else source_of(each)
+        for each, table in zip(predictions, tables, strict=True)
+    ]
+    item_ids = _answered_ids(tables) if items is None else text_array(items.frame["item_id"])
+    rows = _rows_of_items(item_ids, tables)
     common: Mask = np.asarray((rows >= 0).all(axis=0))
     if not common.any():
-        lost = [model for model, row in zip(models, rows, strict=True) if not (row >= 0).any()]
-        names = " and ".join(repr(model.model) for model in (lost or models)[:2])
+        lost = np.flatnonzero((rows < 0).all(axis=1)).tolist()
+        names = " and ".join(repr(sources[k].model) for k in (lost or range(len(sources)))[:2])
         which = "in common" if items is None else "of those given" if lost else "in common, of those given,"
-        ids = [model.table["item_id"] for model in (models[0], models[-1])]
-        ids = [lost[0].table["item_id"], item_ids] if lost else ids
+        first, second = tables[lost[0] if lost else 0]["item_id"], tables[-1]["item_id"]
         problem = f"{names} predicted no item {which} whose answer is known"
-        raise DataError(problem, remedy=_hint_without_common_items(*ids))
+        raise DataError(problem, remedy=_hint_without_common_items(first, item_ids if lost else second))
     subset = items if items is None or common.all() else items.where(common)
     ids = item_ids if common.all() else item_ids.filter(pa.array(common))
+    rows = rows[:, common]
+    n_answered = [len(table) - table["correct"].null_count for table in tables]
+    tables = [
+        table if np.array_equal(row, np.arange(len(table))) else table.take(pa.array(row))
+        for table, row in zip(tables, rows, strict=True)
+    ]
     answers, book_ids = (
         pa.nulls(len(ids), pa.string()) if subset is None else text_array(subset.frame[name])
         for name in ("answer", "book_id")
     )
     comparison = Comparison(
-        ids, models, rows[:, common], sampling, answers=_answers(ids, models, rows[:, common], answers),
-        book_ids=book_ids, items=subset, annotations=annotations,
+        ids, predictions=predictions, sources=sources, tables=tables, rows=rows, sampling=sampling,
+        answers=_answers(ids, sources, tables, answers), book_ids=book_ids, items=subset,
+        annotations=annotations,
     )  # fmt: skip
     variants = None if items is None else set(items.frame["variant"].unique())
-    comparison.warnings = comparison_notes(comparison.labels, models, rows, comparison.log_prob, variants)
+    n_items = {} if items is None else {"items given": len(items)}
+    counts = n_items | dict(zip(comparison.labels, n_answered, strict=True))
+    notes = comparison_notes(dict(zip(comparison.labels, tables, strict=True)), counts, variants)
+    comparison.warnings = [*notes, *dict.fromkeys(note for source in sources for note in source.notes)]
     return comparison
 
 
+def _shared(run: Run) -> pa.Table:
+    """Return the table of a run, the one in use if there is one: a cell that is run again adds none."""
+    table = run.read(COLUMNS_READ).combine_chunks()
+    earlier = _IN_USE.get(run.folder)
+    if earlier is None or not earlier.equals(table):
+        _IN_USE[run.folder] = earlier = table
+    return earlier
+
+
 def _answers(
-    item_ids: pa.Array, models: Sequence[ModelPredictions], rows: Ints, merged: pa.Array
+    item_ids: pa.Array, sources: Sequence[PredictionSource], tables: Sequence[pa.Table], merged: pa.Array
 ) -> list[str]:
     """Return the answers of items, nulls filled from the predictions; DataError if two are different."""
-    for model, of_model in zip(models, rows, strict=True):
-        if any(split_variant(str(variant))[1] == RENAMED for variant in model.values("variant", of_model)):
+    for source, table in zip(sources, tables, strict=True):
+        if is_renamed(table):
             continue  # they are other names on purpose
-        answers = model.strings("answer", of_model)
+        answers = texts(table, "answer")
         differ = pc.fill_null(pc.not_equal(answers, merged), fill_value=False)
         for k in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():
             answer, expected = answers[k].as_py(), merged[k].as_py()
             if answer.casefold() != expected.casefold():
                 raise DataError(
-                    f"{model.model!r} has the answer {answer!r} to the item {item_ids[k].as_py()!r}, expected"
-                    f" {expected!r}",
+                    f"{source.model!r} has the answer {answer!r} to the item {item_ids[k].as_py()!r},"
+                    f" expected {expected!r}",
                     remedy="compare predictions of these very items",
                 )
         merged = pc.coalesce(merged, answers)
     return list(merged.to_pylist())
 
 
-def _answered_ids(models: Sequence[ModelPredictions]) -> pa.Array:
+def _answered_ids(tables: Sequence[pa.Table]) -> pa.Array:
     """Return the ids of the items that a model predicted and whose answer is known, sorted."""
-    answered = (model.table["item_id"].filter(pc.is_valid(model.table["correct"])) for model in models)
+    answered = (table["item_id"].filter(pc.is_valid(table["correct"])) for table in tables)
     chunks = [chunk for ids in answered for chunk in ids.chunks]
     return pc.unique(pa.chunked_array(chunks, pa.string())).sort()
 
 
-def _rows_of_items(item_ids: pa.Array, models: Sequence[ModelPredictions]) -> Ints:
+def _rows_of_items(item_ids: pa.Array, tables: Sequence[pa.Table]) -> Ints:
     """Return the row of each model (m) for each item, (m, all items); -1 where no answer is known."""
-    rows = np.full((len(models), len(item_ids)), -1, dtype=np.int64)
-    for model, of_model in zip(models, rows, strict=True):
-        if (ids := model.table["item_id"].combine_chunks()).equals(item_ids):
+    rows = np.full((len(tables), len(item_ids)), -1, dtype=np.int64)
+    for table, of_model in zip(tables, rows, strict=True):
+        if (ids := table["item_id"].combine_chunks()).equals(item_ids):
             item = np.arange(len(item_ids))
         else:
             item = pc.fill_null(pc.index_in(ids, value_set=item_ids), -1).to_numpy()
-        answered = np.flatnonzero((item >= 0) & pc.is_valid(model.table["correct"]).to_numpy())
+        answered = np.flatnonzero((item >= 0) & pc.is_valid(table["correct"]).to_numpy())
         of_model[item[answered]] = answered
     return rows
 

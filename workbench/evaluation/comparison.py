@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,11 +17,14 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
 from workbench.evaluation.model_predictions import (
-    ModelPredictions,
-    distinctions,
-    filled_column,
+    BY_SEED,
+    VARIANT,
+    PredictionSource,
+    by_seed,
+    differing,
     is_uncorrected,
-    labels,
+    numbered_names,
+    one_value,
     protocol_of,
 )
 from workbench.evaluation.paired import (
@@ -34,17 +37,24 @@ from workbench.evaluation.paired import (
     other_task,
 )
 from workbench.evaluation.slices import Slices
+from workbench.evaluation.table_columns import (
+    filled_texts,
+    known_candidates,
+    log_probs,
+    numbers,
+    texts,
+    truths,
+    value_sets,
+)
 from workbench.items.items import Items
 from workbench.predictions.measures import MEASURES, Measure, item_quantities
 from workbench.predictions.schema import mid_ranks
-from workbench.render.labels import column_label, label
-from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
-from workbench.render.tables import text_table
+from workbench.predictions.store import Run
+from workbench.render.numbers import rank_text
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""
 
-_MOST = 6  # models whose slices a terminal is wide enough for
 _AT_ONCE = 4_000_000  # outcomes of items that are compared at once
 _ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
 _MOSTLY = 0.5  # of the items without a difference
@@ -53,7 +63,7 @@ _MOSTLY = 0.5  # of the items without a difference
 class Comparison:
     """Several models (m) on the items (n) that all of them predicted.
 
-    :func:`workbench.evaluation.align.align` makes it; printed, it is models, pairs, slices and warnings.
+    :func:`workbench.evaluation.align.align` makes it.
 
     Attributes
     ----------
@@ -81,32 +91,36 @@ class Comparison:
     def __init__(
         self,
         item_ids: pa.Array,
-        models: Sequence[ModelPredictions],
+        *,
+        predictions: Sequence[Run | pd.DataFrame],
+        sources: Sequence[PredictionSource],
+        tables: Sequence[pa.Table],
         rows: Ints,
         sampling: BootstrapSettings,
-        *,
         answers: list[str],
         book_ids: pa.Array,
         items: Items | None = None,
         annotations: Items | pd.DataFrame | None = None,
     ) -> None:
-        self.sampling, self.item_ids = sampling, item_ids.to_pylist()
-        self.n, self.m = len(item_ids), len(models)
-        self.models, self.rows = models, rows
-        self._annotations, self._book_ids = annotations, book_ids
+        self.sampling, self.item_ids, self.answers = sampling, item_ids.to_pylist(), answers
+        self.n, self.m = rows.shape[1], len(tables)
+        self.sources, self.tables, self._predictions, self._rows = sources, tables, predictions, rows
+        self.labels = numbered_names([source.model for source in sources])
         self.items: Items = items  # type: ignore[assignment] # None is for pairs alone
-        self.labels, self.answers = labels(models), answers
+        self._book_ids = book_ids
+        if items is not None:
+            self._slices = Slices(items, annotations, sources, tables)
         self.warnings: list[str] = []
-        self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
-        self.by_seed = [model.correct_by_seed[r] for model, r in self._each()]
+        self.correct: Mask = np.stack([truths(table, "correct") for table in tables])
+        self.by_seed = [self._by_seed(k) for k in range(self.m)]
         self.shares: Floats = np.stack([right.mean(axis=1) for right in self.by_seed])
         self.n_right: Ints = self.correct.sum(axis=0)
-        self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
+        self.rank: Floats = np.stack([numbers(table, "rank") for table in tables])
         self._n_seeds: Ints = np.array([right.shape[1] for right in self.by_seed])
         self._several: Mask = self._n_seeds > 1
         self._log_probs: tuple[Floats, Floats] = (
-            np.stack([model.log_prob[r] for model, r in self._each()]),
-            np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
+            np.stack([log_probs(table) for table in tables]),
+            np.stack([numbers(table, "log_prob_uncorrected") for table in tables]),
         )
         self.log_prob: Floats = of_one_event(*self._log_probs)
         self._other_tasks: dict[tuple[int, int], bool] = {}
@@ -114,34 +128,34 @@ class Comparison:
         # in the order of `evaluate`, so that a seed draws the same items
         self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
 
-    @cached_property
-    def _slices(self) -> Slices:
-        return Slices(self.items, self._annotations, self.models, self.rows)
-
-    def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
-        return zip(self.models, self.rows, strict=True)
+    def _by_seed(self, k: int) -> Mask:
+        predictions, right = self._predictions[k], self.correct[k][:, None]
+        if isinstance(predictions, pd.DataFrame) and BY_SEED in predictions:
+            right = by_seed(predictions)[self._rows[k]]
+        return np.asarray(right, dtype=bool)
 
     @cached_property
     def units(self) -> Units:
         """Units of resampling: novels if every item names one, else items."""
-        book_ids = filled_column("book_id", self._book_ids, self.models, self.rows)
+        book_ids = filled_texts("book_id", self._book_ids, self.tables)
         return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
 
     @cached_property
     def candidates(self) -> list[pa.Array]:
         """What is known of the candidates that each model (m) had for the items (n,)."""
-        return [model.candidates(rows) for model, rows in self._each()]
+        return [known_candidates(table) for table in self.tables]
 
-    def value_sets(self, k: int) -> dict[str, set[object]]:
-        """Return the different values of the columns that name the variant of a model's predictions."""
-        return self.models[k].value_sets(self.rows[k])
+    @cached_property
+    def value_sets(self) -> list[dict[str, set[Any]]]:
+        """The different values of the columns that name the variant of each model's predictions."""
+        return [value_sets(table) for table in self.tables]
 
     @cached_property
     def protocols(self) -> list[str]:
         """The variant of the text that each model (m) read, and by which protocol it was counted."""
         rows = [
-            {name: ", ".join(sorted(map(str, values))) or None for name, values in self.value_sets(k).items()}
-            for k in range(self.m)
+            {name: ", ".join(sorted(map(str, values))) or None for name, values in each.items()}
+            for each in self.value_sets
         ]
         return [f"{row['variant']}, {protocol_of(row)}" for row in rows]
 
@@ -172,7 +186,7 @@ class Comparison:
     def _is_other_task(self, a: int, b: int) -> bool:
         """Return whether two models do different tasks on the items; kept, as each selection asks again."""
         if (a, b) not in self._other_tasks:
-            self._other_tasks[a, b] = other_task(self.value_sets(a), self.value_sets(b)) or other_candidates(
+            self._other_tasks[a, b] = other_task(self.value_sets[a], self.value_sets[b]) or other_candidates(
                 self.candidates[a], self.candidates[b]
             )
         return self._other_tasks[a, b]
@@ -222,7 +236,14 @@ class Comparison:
     @cached_property
     def distinctions(self) -> pd.DataFrame:
         """The columns in which models of equal names differ, one row per model; no column without any."""
-        return distinctions(self.models)
+        if len({source.model for source in self.sources}) == self.m:
+            return pd.DataFrame(index=range(self.m))
+        traits = []
+        for source, table in zip(self.sources, self.tables, strict=True):
+            sets = table.select(["dataset", "split", "variant", *VARIANT]).to_pandas()
+            values = {str(name): one_value(column) for name, column in sets.items()}
+            traits.append(source.settings | values | {"run": source.run})
+        return differing([source.model for source in self.sources], traits)
 
     @property
     def disagreement(self) -> Floats:
@@ -233,7 +254,7 @@ class Comparison:
     @cached_property
     def n_tied(self) -> Floats:
         """Words with the score of each answer (m, n), the answer included; 1 where that is not known."""
-        return np.stack([np.nan_to_num(model.floats("n_tied"), nan=1.0)[r] for model, r in self._each()])
+        return np.stack([np.nan_to_num(numbers(table, "n_tied"), nan=1.0) for table in self.tables])
 
     @cached_property
     def _mid_rank(self) -> Floats:
@@ -242,7 +263,7 @@ class Comparison:
 
     def rank_label(self, k: int, index: int) -> str:
         """Return the rank of an answer by a model as text; empty if it is not known."""
-        bound = self.models[k].table["rank_is_bound"][int(self.rows[k, index])].as_py()
+        bound = self.tables[k]["rank_is_bound"][index].as_py()
         return rank_text(self.rank[k, index], self.n_tied[k, index], bound=bool(bound))
 
     @cached_property
@@ -298,9 +319,9 @@ class Comparison:
 
     def _chance(self, k: int) -> str:
         """Return the expected accuracy of a random baseline in words; "" for other models."""
-        p = self.models[k].floats("p_correct")
-        is_random = not self._several[k] and are_draws(p[self.models[k].truths("known")])
-        return chance_text(mean_of_known(p[self.rows[k]])) if is_random else ""
+        p = numbers(self.tables[k], "p_correct")
+        is_random = not self._several[k] and are_draws(p[truths(self.tables[k], "known")])
+        return chance_text(mean_of_known(p)) if is_random else ""
 
     def table(self) -> pd.DataFrame:
         """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.evaluate`.
@@ -316,8 +337,8 @@ class Comparison:
         columns |= {
             "resampled_by": units.by,
             "n_novels": pd.array([units.number if units.by == "novel" else None] * self.m, dtype="Int64"),
-            "model": [model.model for model in self.models],
-            "run": [model.run for model in self.models],
+            "model": [source.model for source in self.sources],
+            "run": [source.run for source in self.sources],
         }
         head, rest = ("label", "n"), (*SPREAD, *self.distinctions.columns)
         head_columns, last = ({name: table[name] for name in names} for names in (head, rest))
@@ -459,7 +480,7 @@ class Comparison:
         makers: dict[str, Callable[[], Any]] = {"item_id": item_ids, "answer": partial(list, self.answers)}
         for k, model in enumerate(self.labels):
             makers |= {
-                f"{model}: prediction": partial(self._words, k),
+                f"{model}: prediction": partial(self.words, k),
                 f"{model}: correct": partial(self.correct.__getitem__, k),
                 f"{model}: rank": partial(self.rank.__getitem__, k),
                 f"{model}: log_prob": partial(self.log_prob.__getitem__, k),
@@ -468,8 +489,9 @@ class Comparison:
         others = [name for name in self._slices.all_names if name not in makers]
         return makers | {name: partial(self._slices.column, name) for name in others}
 
-    def _words(self, k: int) -> list[str | None]:
-        return self.models[k].strings("prediction", self.rows[k]).to_pylist()  # type: ignore[no-any-return]
+    def words(self, k: int) -> list[str | None]:
+        """Return the predictions of a model (n)."""
+        return texts(self.tables[k], "prediction").to_pylist()  # type: ignore[no-any-return]
 
     def bins(self, column: str) -> list[Bin]:
         """Return the values or ranges of a column; DataError if it is missing. Every item is in just one."""
@@ -516,85 +538,28 @@ class Comparison:
         return [self._answer_of(k, index) for k in range(self.m)]
 
     def _answer_of(self, k: int, index: int) -> dict[str, Any]:
-        model, row = self.models[k], int(self.rows[k, index])
-        words, values = (model.cell(name, row) or [] for name in ("top_words", "top_log_probs"))
+        row = {name: self.tables[k][name][index].as_py() for name in ("score_type", "answer", "prediction")}
+        words, values = (self._list(k, index, name) or [] for name in ("top_words", "top_log_probs"))
         rank, log_prob = self.rank[k, index], self.log_prob[k, index]
         return {
             "label": self.labels[k],
             "words": [str(word) for word in words],
             "log_probs": [float(value) for value in values],
-            "score_type": model.cell("score_type", row),
+            "score_type": row["score_type"],
             "answer_log_prob": None if np.isnan(log_prob) else float(log_prob),
             "rank": None if np.isnan(rank) else int(rank),
             "rank_label": self.rank_label(k, index),
-            "answer": model.cell("answer", row) or self.answers[index],
+            "answer": row["answer"] or self.answers[index],
             "correct": bool(self.correct[k, index]),
-            "prediction": model.cell("prediction", row),
-            "attention": model.cell("attention", row),
+            "prediction": row["prediction"],
+            "attention": self._list(k, index, "attention"),
         }
 
-    def __str__(self) -> str:
-        """Return the models, the pairs, the slices and the warnings as text, for a terminal."""
-        counts = [f"{k:,} {noun}{'' if k == 1 else 's'}" for k, noun in ((self.m, "model"), (self.n, "item"))]
-        head = f"{' on '.join(counts)}; {100 * self.sampling.level:g} % intervals"
-        blocks = [head, self._models_text()]
-        if self.m > 1:
-            pairs = self.pairs()
-            tests = " or ".join(dict.fromkeys(pairs["test"]))
-            text = _pairs_text(pairs)
-            about = "MDE: smallest detectable difference, 80 % power at this level"
-            blocks.append(f"Pairs, the difference in percentage points, p of the {tests} ({about}):\n{text}")
-        for column in self.columns if self.m <= _MOST else ():
-            rows = [
-                [group["bin"].iloc[0], f"{group['n'].iloc[0]:,}", *map(_percent, group["accuracy"])]
-                for _, group in self.slices(column).groupby("key", sort=False)
-            ]
-            blocks.append(f"Accuracy by {column}:\n{text_table([column, 'n', *self.labels], rows)}")
-        if self.warnings:
-            blocks.append("Warnings:\n" + "\n".join(f"- {text}" for text in self.warnings))
-        return "\n\n".join(blocks)
-
-    def _models_text(self) -> str:
-        measures = self.measures
-        writers = {each.name: _percent if each.format == "share" else quantity for each in measures}
-        apart = list(self.distinctions.columns)
-        rows = [
-            [
-                row["label"],
-                *("" if pd.isna(row[name]) else str(row[name]) for name in apart),
-                *(_with_span(row, name, write) for name, write in writers.items()),
-                row["spread"],
-            ]
-            for row in self.table().to_dict("records")
-        ]
-        names = [
-            column_label(each.name).label.lower() + (" %" if each.format == "share" else "")
-            for each in measures
-        ]
-        columns = ["model", *(label(str(name)).lower() for name in apart), *names]
-        if any(row[-1] for row in rows):
-            return text_table([*columns, "remark"], rows)
-        return text_table(columns, [row[:-1] for row in rows])
-
-
-def _pairs_text(pairs: pd.DataFrame) -> str:
-    columns = ["pair", "difference", "MDE", "only one right", "p", "p (Holm)", "p (BH)"]
-    rows = [
-        [
-            f"{row['label_a']} - {row['label_b']}",
-            _with_span(row, "difference", points),
-            fixed(100 * row["mde"], 1),
-            f"{row['n_only_a']:,} / {row['n_only_b']:,}",
-            *(p_value(row[name]) for name in ("p", "p_holm", "p_fdr_bh")),
-        ]
-        for row in pairs.to_dict("records")
-    ]
-    return text_table(columns, rows)
-
-
-def _percent(share: float) -> str:
-    return percent(share, unit=False)
-
-
-def _with_span(row: dict[Any, Any], name: str, write: Callable[[float], str]) -> str:
-    return f"{write(row[name])} {span(row[f'{name}_low'], row[f'{name}_high'], write)}".rstrip()
+    def _list(self, k: int, index: int, name: str) -> list[Any] | None:
+        """Return the list in a column of a model's predictions, such as its best words, or None."""
+        predictions, row = self._predictions[k], int(self._rows[k, index])
+        if isinstance(predictions, Run):
+            value = predictions.cell(name, row)
+        else:
+            value = predictions[name].iloc[row] if name in predictions else None
+        return list(value) if isinstance(value, list | tuple | np.ndarray) else None

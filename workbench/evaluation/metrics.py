@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow.compute as pc
 
 from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
@@ -19,18 +18,18 @@ from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Unit
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     VARIANT,
-    ModelPredictions,
     by_seed,
+    columns_read,
     distinctions,
     floats,
     is_uncorrected,
     labels,
-    list_answer_notes,
     one_value,
     predictions_of,
+    source_of,
 )
 from workbench.evaluation.slices import check_group_names, grouped, joined
-from workbench.evaluation.table_notes import shared_notes, training_note, unknown_note
+from workbench.evaluation.table_notes import asked_items, shared_notes, training_note, unknown_note
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
 from workbench.predictions import measures
@@ -152,7 +151,7 @@ def evaluate(
     check_group_names(names, {*MEASURES, *SPREAD, *_REMARKS})
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
-    models = predictions_of(runs, items, pool=True)
+    models = predictions_of(runs, items, pool=True, columns=columns_read(names))
     counts: dict[str, tuple[int, int]] = {}
     names_of_models, apart = labels(models), distinctions(models)
     apart = apart.drop(columns=[*names, *MEASURES, *SPREAD, *_REMARKS], errors="ignore")
@@ -160,16 +159,17 @@ def evaluate(
         names.append("language")
 
     def frames() -> Iterator[pd.DataFrame]:
-        """Yield the groups of each model in turn, so that only one model is a frame at a time."""
+        """Yield the groups of each model in turn."""
         traits_of_models: Any = apart.to_dict("records")
         for label, predictions, traits in zip(names_of_models, models, traits_of_models, strict=True):
+            source = source_of(predictions)
             frame = joined(predictions, names, items, annotations)
             if "language" in names and "language" not in frame:
                 frame["language"] = frame["variant"].map(language)
             datasets.update(frame["dataset"].dropna().unique())
             in_training, is_asked = frame["in_training"], frame["correct"].notna()
             counts[label] = int(in_training[is_asked].sum()), int(is_asked.sum())
-            head = {"model": predictions.model, "run": predictions.run, **traits}
+            head = {"model": source.model, "run": source.run, **traits}
             random = is_random(frame)
             for group, members in _groups(frame, names):
                 subset = subset_of(members) if _WHOLE.issuperset(names) else ""
@@ -183,9 +183,9 @@ def evaluate(
     columns += [*MEASURES, *_REMARKS, *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
     table[apart.columns] = table[apart.columns].convert_dtypes()
-    unshared = shared_notes(names_of_models, models)
-    warnings = [*training_note(counts), *unshared, *unknown_note(unknown_shares(table, names))]
-    warnings += list_answer_notes(models)
+    asked = [asked_items(frame, label) for frame, label in zip(models, names_of_models, strict=True)]
+    warnings = [*training_note(counts), *shared_notes(asked), *unknown_note(unknown_shares(table, names))]
+    warnings += dict.fromkeys(note for frame in models for note in source_of(frame).notes)
     table.attrs |= {"note": note(table, datasets, sampling), "warnings": warnings}
     groups = (_group_column(table[name]) for name in [*apart.columns, *names] if name != "model")
     layout = (TableColumn("model"), *groups, *shown_measures(table))
@@ -223,8 +223,8 @@ def signature(run: Any, *, level: float = 0.95, resamples: int = 2000, seed: int
     return "\n".join(table["signature"].dropna())
 
 
-def _has_several_languages(model: ModelPredictions) -> bool:
-    return len(languages_of(pc.unique(model.table["variant"]).to_pylist())) > 1
+def _has_several_languages(frame: pd.DataFrame) -> bool:
+    return len(languages_of(frame["variant"].dropna().unique().tolist())) > 1
 
 
 def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.items.ablation import RENAMED, split_variant
+from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.predictions.schema import (
+    COLUMNS,
     FROM_ANSWERS,
     OPTIONAL,
-    SCHEMA,
     check_values,
     from_answers,
     from_table,
@@ -46,138 +44,53 @@ NEEDED = (
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
 
-ANSWER_NOTES = "answer_notes"
-"""Key of `ModelPredictions.info`: what is to be said of answers that were taken from words."""
-
 BY_SEED = "correct_by_seed"
 """Column of pooled replicates: which of them are right on an item, a tuple of bool."""
 
 _WORDS = ("item_id", "model", "prediction")
-_IN_USE: WeakValueDictionary[tuple[str, str], pa.Table] = WeakValueDictionary()
-
-
-_READ = (*NEEDED, "prediction", "n_choices")  # columns of a stored run that are read at once
+_SOURCE = "source"  # attribute of frames
 
 
 @dataclass(frozen=True)
-class ModelPredictions:
-    """The predictions of one model in one run, as a frame and as an Arrow table.
+class PredictionSource:
+    """Where the predictions of one model are from.
 
-    A stored run is made a frame only on demand: its Arrow table is read some ten times faster. A frame in
-    `data` has the types of evaluation and is sorted by item. `info` is the record of the run. A `stored` run
-    has the columns that evaluation reads in `data`, and others are read when they are asked for.
+    `model` is its name, with its input if that is the query or passage alone, `info` what is stored of the
+    run, and `notes` what is to be said of answers that were taken from words.
     """
 
     model: str
     run: str
-    data: pa.Table | pd.DataFrame = field(repr=False)
     info: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    stored: Run | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
+
+    def __deepcopy__(self, _: Any) -> PredictionSource:
+        return self  # pandas copies the attributes of a frame with it
 
     @cached_property
     def item_columns(self) -> pd.DataFrame:
         """The items' own columns as the run was stored with, indexed by ``item_id``; none without a run."""
-        if self.stored is not None:
-            return self.stored.item_columns
         folder = run_folder(str(self.info.get("run", self.run)))
         return open_run(folder).item_columns if folder else pd.DataFrame()
 
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """All columns, one row an item, sorted by item; see `evaluated`."""
-        if isinstance(self.data, pd.DataFrame):
-            return self.data
-        return self._frame_of(self.data if self.stored is None else self.stored.read())
-
     @property
-    def evaluated(self) -> pd.DataFrame:
-        """The columns `NEEDED` and other available ones, one row an item, sorted by item; a new frame."""
-        return self.data if isinstance(self.data, pd.DataFrame) else self._frame_of(self.data)
-
-    def _frame_of(self, table: pa.Table) -> pd.DataFrame:
-        return _sorted(from_table(table).assign(run=pd.Series(self.run, range(len(table)), "str")))
-
-    @cached_property
-    def table(self) -> pa.Table:
-        """The columns `NEEDED` and ``prediction``, one row an item, in any order."""
-        names = (*NEEDED, "prediction")
-        if isinstance(self.data, pa.Table):
-            return self.data.select(list(names))
-        return pa.table([self._array(name) for name in names], names)
-
-    def _array(self, name: str) -> pa.Array:
-        """Return a column of the frame; null where it has none."""
-        values = self.data.get(name, [None] * len(self.data))
-        return pa.array(values, SCHEMA.field(name).type, from_pandas=True)
-
-    def floats(self, name: str) -> Floats:
-        """Return a column of `table` as numbers, null as NaN."""
-        return np.asarray(self.table[name].cast(pa.float64()).to_numpy(), dtype=np.float64)
-
-    def truths(self, name: str) -> npt.NDArray[np.bool_]:
-        """Return a column of Booleans of `table`, null as false."""
-        return np.asarray(pc.fill_null(self.table[name], fill_value=False).to_numpy(), dtype=bool)
-
-    @cached_property
-    def log_prob(self) -> Floats:
-        """Natural log-probabilities of the answers; NaN where there is none, and of scores."""
-        proper = pc.fill_null(pc.equal(self.table["score_type"], "log_prob"), fill_value=False).to_numpy()
-        return np.where(proper, self.floats("log_prob"), np.nan)
-
-    @cached_property
-    def correct_by_seed(self) -> npt.NDArray[np.bool_]:
-        """Whether each item is answered rightly, (n, replicates); one column where there are none."""
-        if isinstance(self.data, pd.DataFrame) and BY_SEED in self.data:
-            return by_seed(self.data)
-        return self.truths("correct")[:, None]
-
-    def strings(self, name: str, rows: Rows) -> pa.Array:
-        """Return the text in the rows of a column of `table`."""
-        return self.table[name].take(pa.array(rows)).cast(pa.string()).combine_chunks()
-
-    def values(self, name: str, rows: Rows) -> set[Any]:
-        """Return the unique values in the rows of a column of `table`, without null."""
-        column = self.table[name]
-        if len(rows) < len(column):  # rows are of different items: else these are all
-            return _different(column.take(pa.array(rows)))
-        if name not in self._all_values:
-            self._all_values[name] = _different(column)
-        return set(self._all_values[name])
-
-    @cached_property
-    def _all_values(self) -> dict[str, set[Any]]:
-        """The different values of each column of `table` that was asked for."""
-        return {}
-
-    def value_sets(self, rows: Rows) -> dict[str, set[Any]]:
-        """Return the unique values in the rows of the variant and of each column of `VARIANT`."""
-        return {name: self.values(name, rows) for name in ("variant", *VARIANT)}
-
-    def candidates(self, rows: Rows) -> pa.Array:
-        """Return what is known of the candidates of the items in the rows, for `other_candidates`.
-
-        That is the digest (see :func:`workbench.predictions.schema.candidate_digests`). Null where nothing is
-        known, or the items have other names on purpose.
-        """
-        if any(split_variant(str(name))[1] == RENAMED for name in self.values("variant", rows)):
-            return pa.nulls(len(rows), pa.string())
-        digests = self.table["candidates_digest"].take(pa.array(rows))
-        return digests.cast(pa.string()).combine_chunks()
-
-    def cell(self, name: str, row: int) -> Any:
-        """Return a single value: None where it is null, a list where there is one."""
-        if isinstance(self.data, pa.Table):
-            if name not in self.data.column_names and self.stored is not None:
-                return self.stored.cell(name, row)
-            return self.data[name][row].as_py()
-        if name in self.table.column_names:
-            return self.table[name][row].as_py()
-        value = self.data[name].iloc[row] if name in self.data else None
-        return list(value) if isinstance(value, list | tuple | np.ndarray) else None
+    def settings(self) -> dict[str, Any]:
+        """The seed and the options of the model."""
+        config = self.info.get("config")
+        options = config.items() if isinstance(config, Mapping) else ()
+        values = {str(name): value for name, value in options if isinstance(value, str | int | float)}
+        return {"seed": self.info.get("seed")} | values
 
 
-def _different(column: pa.ChunkedArray) -> set[Any]:
-    return set(pc.unique(column).to_pylist()) - {None}
+def source_of(frame: pd.DataFrame) -> PredictionSource:
+    """Return where a frame of :func:`predictions_of` is from."""
+    return frame.attrs[_SOURCE]  # type: ignore[no-any-return]
+
+
+def from_source(frame: pd.DataFrame, source: PredictionSource) -> pd.DataFrame:
+    """Return a frame with the note of where it is from."""
+    frame.attrs = {_SOURCE: source}
+    return frame
 
 
 def is_uncorrected(log_prob: Floats, uncorrected: Floats) -> bool:
@@ -196,21 +109,51 @@ def by_seed(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return np.array(frame[BY_SEED].tolist(), dtype=bool)
 
 
-def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
+def predictions_of(
+    runs: Any, items: Items | None = None, *, pool: bool = False, columns: Sequence[str] = COLUMNS
+) -> list[pd.DataFrame]:
     """Return the predictions of runs, frames of predictions or names of stored runs, one model and run each.
 
-    With `pool`, those of :func:`workbench.evaluation.replicates.replicates` are one model, else as many as
-    there are runs.
+    They are in the order given, within one frame by order of appearance, and sorted by item; `source_of`
+    tells where each is from. With `pool`, those of :func:`workbench.evaluation.replicates.replicates` are one
+    model, else as many as there are runs. `columns` are those that are read of stored runs.
 
-    They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
-    ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
-    prediction is correct by :func:`workbench.predictions.schema.same_word`. Raise DataError if something is
-    none of these, a column is missing or of another type, or a value is not as
+    Of a frame with ``item_id``, ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is
+    taken from `items`: a prediction is correct by :func:`workbench.predictions.schema.same_word`. Raise
+    DataError if something is none of these, a column is missing or of another type, or a value is not as
     :func:`workbench.predictions.schema.check_predictions` demands it.
     """
-    read = partial(_read, items=items, pool=pool)
-    with ThreadPoolExecutor() as threads:
-        return [model for models in threads.map(read, as_list(runs)) for model in models]
+    frames = []
+    for predictions in split_runs(runs, items, pool=pool):
+        if isinstance(predictions, Run):
+            table = predictions.read(columns)
+            frames.append(from_source(_sorted(from_table(table)), run_source(predictions, table)))
+        else:
+            frames.append(predictions)
+    return frames
+
+
+def split_runs(runs: Any, items: Items | None = None, *, pool: bool = False) -> Iterator[Run | pd.DataFrame]:
+    """Yield the stored runs among runs, frames and names, and of the others a frame per model."""
+    for source in as_list(runs):
+        if isinstance(pooled := getattr(source, "pooled", None), pd.DataFrame):
+            yield from [pooled] if pool else source.replicated
+            continue
+        run = find_run(source) if isinstance(source, str) else source
+        if not isinstance(run, Run):
+            yield from _frames(run, items)
+        elif len(run):
+            yield run
+
+
+def run_source(run: Run, table: pa.Table) -> PredictionSource:
+    """Return where the predictions of a stored run are from, of which `table` has the variants."""
+    return PredictionSource(_named(run.model, pc.unique(table["variant"]).to_pylist()), run.run, run.info)
+
+
+def columns_read(names: Sequence[str]) -> list[str]:
+    """Return the columns of predictions that evaluation by columns of these `names` reads."""
+    return list(dict.fromkeys([*NEEDED, *(name for name in names if name in COLUMNS)]))
 
 
 def as_list(runs: Any) -> list[Any]:
@@ -219,39 +162,32 @@ def as_list(runs: Any) -> list[Any]:
     return [runs] if single else list(runs)
 
 
-def filled_column(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
-    """Return a column of text of items (n,), its nulls filled from the models' `rows` (m, n) for them."""
-    for model, of_model in zip(models, rows, strict=True):
-        if column.null_count:
-            column = pc.coalesce(column, model.strings(name, of_model))
-    return column
-
-
-def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
-    if isinstance(pooled := getattr(source, "pooled", None), ModelPredictions):
-        return [pooled] if pool else list(source.replicated)
-    if isinstance(source, ModelPredictions):
-        return [source]
-    if isinstance(source, str):
-        source = find_run(source)
-    if isinstance(source, Run):
-        return _of_run(source)
-    info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
+def _frames(source: Any, items: Items | None) -> Iterator[pd.DataFrame]:
+    """Yield the checked predictions of a frame, or of what has one, by model and run."""
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
         remedy = "pass a run, a frame of predictions, the name of a run, or a list of these"
         raise DataError(f"there are no predictions in a {type(source).__name__}", remedy=remedy)
+    if isinstance(frame.attrs.get(_SOURCE), PredictionSource):
+        yield frame
+        return
+    run, info = (None, {}) if frame is source else (getattr(source, "run", None), getattr(source, "info", {}))
     lacking = {name: None for name in OPTIONAL if name in NEEDED and name not in frame.columns}
     frame = typed_predictions(frame.assign(**lacking))
+    notes: tuple[str, ...] = ()
     if any(name not in frame.columns for name in (*_WORDS, *NEEDED) if name not in OPTIONAL):
-        frame = _completed(frame, items)
-        info = {**info, ANSWER_NOTES: frame.attrs.get(ANSWER_NOTES, ())}
-    run = None if isinstance(source, pd.DataFrame) else getattr(source, "run", None)
-    return list(_split_frame(frame, run, info))
+        frame, notes = _completed(frame, items)
+    frame = frame.assign(run=frame["run"].fillna(""))
+    if run is not None:
+        frame["run"] = frame["run"].where(frame["run"] != "", run)
+    check_values(frame)
+    for (model, name), subset in frame.groupby(["model", "run"], sort=False):
+        label = _named(str(model), subset["variant"].dropna().unique())
+        yield from_source(_sorted(subset), PredictionSource(label, str(name), info or {}, notes))
 
 
-def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
-    """Return predictions with all columns; missing ones are computed from the words and the items."""
+def _completed(frame: pd.DataFrame, items: Items | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return predictions with all columns, taken from the words and the items, and notes on the answers."""
     lacking = next(name for name in (*_WORDS, *NEEDED) if name not in frame.columns and name not in OPTIONAL)
     if items is None or lacking in _WORDS:
         remedy = f"pass items= as well to a function that takes it, as wb.evaluate does; {FROM_ANSWERS}"
@@ -267,43 +203,8 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
         raise DataError(problem, remedy=remedy)
     groups = asked.groupby("model", sort=False)
     frames = [from_answers(items, group, model=str(model)) for model, group in groups]
-    completed = pd.concat(frames, ignore_index=True)
     notes = [f"{each['model'].iloc[0]}: {each.attrs['note']}" for each in frames if "note" in each.attrs]
-    completed.attrs = {ANSWER_NOTES: notes}
-    return completed
-
-
-def list_answer_notes(models: Iterable[ModelPredictions]) -> list[str]:
-    """Return notes on models whose answers are right but for white space and marks around the word."""
-    return list(dict.fromkeys(note for model in models for note in model.info.get(ANSWER_NOTES, ())))
-
-
-def _of_run(run: Run) -> list[ModelPredictions]:
-    """Return the predictions of a stored run, whose values were checked then; nothing if it has no rows."""
-    table = run.read(_READ).combine_chunks()
-    name = _named(run.model, pc.unique(table["variant"]).to_pylist())
-    shared = _shared(table, (run.model, run.run))
-    return [ModelPredictions(name, run.run, shared, run.info, run)] if len(table) else []
-
-
-def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
-    """Return the equal table that is in use already, if there is one: a cell that is run again adds none."""
-    earlier = _IN_USE.get(key)
-    if earlier is not None and earlier.equals(table):
-        return earlier
-    _IN_USE[key] = table
-    return table
-
-
-def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
-    """Split one frame by model and run."""
-    frame = frame.assign(run=frame["run"].fillna(""))
-    if run is not None:
-        frame["run"] = frame["run"].where(frame["run"] != "", run)
-    check_values(frame)
-    for (model, name), subset in frame.groupby(["model", "run"], sort=False):
-        label = _named(str(model), subset["variant"].dropna().unique())
-        yield ModelPredictions(label, str(name), _sorted(subset), info)
+    return pd.concat(frames, ignore_index=True), tuple(notes)
 
 
 def _named(model: str, variants: Iterable[Any]) -> str:
@@ -312,14 +213,14 @@ def _named(model: str, variants: Iterable[Any]) -> str:
     return model if "" in inputs else " ".join([model, *(f"({name})" for name in sorted(inputs))])
 
 
-def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
+def labels(frames: Sequence[pd.DataFrame], *, by_set: bool = False) -> list[str]:
     """Return unique names of models: those of equal names are numbered in their order, as in ``LSTM #2``.
 
     With `by_set`, models on different data sets or splits may share a name, as where each set has a panel.
     """
-    names = [model.model for model in models]
-    sets = [tuple(map(traits_of(model).get, ("dataset", "split"))) for model in models] if by_set else names
-    return numbered_names(names, sets)
+    names = [source_of(frame).model for frame in frames]
+    sets = [(one_value(frame["dataset"]), one_value(frame["split"])) for frame in frames]
+    return numbered_names(names, sets if by_set else names)
 
 
 def numbered_names(names: Sequence[str], sets: Sequence[Any] | None = None) -> list[str]:
@@ -329,12 +230,6 @@ def numbered_names(names: Sequence[str], sets: Sequence[Any] | None = None) -> l
         f"{name} #{keys[: k + 1].count(keys[k])}" if keys.count(keys[k]) > 1 else name
         for k, name in enumerate(names)
     ]
-
-
-def distinctions(models: Sequence[ModelPredictions]) -> pd.DataFrame:
-    """Return the columns in which models of equal names differ, one row per model; see `differing`."""
-    names = [model.model for model in models]
-    return differing(names, [traits_of(model) for model in models] if len({*names}) < len(names) else [])
 
 
 def differing(names: Sequence[str], traits: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -354,18 +249,16 @@ def differing(names: Sequence[str], traits: Sequence[Mapping[str, Any]]) -> pd.D
     return frame[columns].convert_dtypes()
 
 
-def traits_of(model: ModelPredictions) -> dict[str, Any]:
+def distinctions(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the columns in which models of equal names differ, one row per model; see `differing`."""
+    return differing([source_of(frame).model for frame in frames], list(map(traits_of, frames)))
+
+
+def traits_of(frame: pd.DataFrame) -> dict[str, Any]:
     """Return what may tell a model apart from others of its name: its variant, options, seed and run."""
-    rows = np.arange(len(model.table))
-    traits: dict[str, Any] = {}
-    for name in ("dataset", "split", "variant", *VARIANT):
-        values = sorted(model.values(name, rows), key=str)
-        traits[name] = ", ".join(map(str, values)) if len(values) > 1 else next(iter(values), None)
-    options = model.info.get("config")
-    for name, value in (options if isinstance(options, Mapping) else {}).items():
-        if name not in traits and isinstance(value, str | int | float):
-            traits[str(name)] = value
-    return {"seed": model.info.get("seed")} | traits | {"run": model.run}
+    values = {name: one_value(frame[name]) for name in ("dataset", "split", "variant", *VARIANT)}
+    source = source_of(frame)
+    return source.settings | values | {"run": source.run}
 
 
 _UNITS = {
@@ -456,11 +349,9 @@ def items_of(
 
     named: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
     unnamed = dataset is None or split is None or variant is None
-    for predictions in predictions_of(runs) if unnamed else ():
-        sets, splits, forms = (
-            [str(value) for value in predictions.table[name].unique().to_pylist() if value is not None]
-            for name in ("dataset", "split", "variant")
-        )
+    columns = ("model", "run", "dataset", "split", "variant")
+    for frame in predictions_of(runs, columns=("item_id", *columns)) if unnamed else ():
+        sets, splits, forms = (frame[name].dropna().unique().tolist() for name in columns[2:])
         forms = list(dict.fromkeys(split_variant(form)[0] for form in forms))
         for key in {(dataset or a, split or b) for a in sets for b in splits}:
             named.setdefault(key, Counter())[tuple(forms)] += 1

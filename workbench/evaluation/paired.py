@@ -246,7 +246,7 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
 def other_candidates(a: pa.Array, b: pa.Array) -> bool:
     """Return whether one of the items has other candidates for one model than for another.
 
-    Both (n,) are digests as :meth:`ModelPredictions.candidates` gives them; null where they are not known.
+    Both (n,) are digests of the candidates; null where they are not known.
     """
     return bool(pc.any(pc.not_equal(a, b), min_count=0).as_py())
 

@@ -6,7 +6,7 @@ The published numbers stand in ``data/published``; a new table is a file there a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,15 +17,17 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.model_predictions import (
+    NEEDED,
     VARIANT,
-    ModelPredictions,
     differing,
+    from_source,
     is_of_papers,
     labels,
     predictions_of,
+    source_of,
     traits_of,
 )
-from workbench.evaluation.table_notes import shared_notes, unknown_note
+from workbench.evaluation.table_notes import asked_items, shared_notes, unknown_note
 from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
 from workbench.items.items import Items, check_items
@@ -377,10 +379,10 @@ def table(
     layout_of(name, split, set())  # DataError where there is none
     task = name.partition("-")[0]
     models = [
-        replace(model, data=_of_task(model.frame, name, dataset or task))
-        for model in ([] if runs is None else predictions_of(runs, items, pool=True))
+        from_source(_of_task(frame, name, dataset or task), source_of(frame))
+        for frame in ([] if runs is None else predictions_of(runs, items, pool=True, columns=NEEDED))
     ]
-    present = {str(split) for model in models for split in model.frame["split"].unique()}
+    present = {str(split) for model in models for split in model["split"].unique()}
     layout = _with_people(layout_of(name, split, present))
     cells: list[dict[str, Any]] = []
     apart: dict[str, None] = {}
@@ -406,34 +408,34 @@ class _Row:
     key: tuple[Any, ...]
     model: str
     traits: dict[str, Any] = field(default_factory=dict)
-    models: list[ModelPredictions] = field(default_factory=list)
+    models: list[pd.DataFrame] = field(default_factory=list)
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def runs(self) -> str:
         """Names of the stored runs."""
-        return ", ".join(dict.fromkeys(filter(None, (model.run for model in self.models))))
+        return ", ".join(dict.fromkeys(filter(None, (source_of(frame).run for frame in self.models))))
 
 
 def _rows(
-    models: Sequence[ModelPredictions], task: str, columns: Sequence[Column], sampling: BootstrapSettings
+    models: Sequence[pd.DataFrame], task: str, columns: Sequence[Column], sampling: BootstrapSettings
 ) -> list[_Row]:
     """Measure the predictions of each column, and merge runs of one model into one row where they fit."""
     rows: list[_Row] = []
     for model in models:
-        for key, frame in _variants_of(model.frame, task):
+        for key, frame in _variants_of(model, task):
             measures: dict[str, dict[str, Any]] = {}
             for split, word_class in dict.fromkeys((each.split, each.word_class) for each in columns):
                 mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
-                measured = measure(frame[mask], sampling) | {"is_random": is_random(model.frame)}
+                measured = measure(frame[mask], sampling) | {"is_random": is_random(model)}
                 alike = [each for each in columns if (each.split, each.word_class) == (split, word_class)]
                 measures |= {each.label: measured for each in alike if measured["n"]}
             if not measures:
                 continue
-            same = (row for row in rows if (row.key, row.model) == (key, model.model))
+            same = (row for row in rows if (row.key, row.model) == (key, source_of(model).model))
             row = next((row for row in same if not row.measures.keys() & measures.keys()), None)
             if row is None:
-                rows.append(row := _Row(key, model.model))
+                rows.append(row := _Row(key, source_of(model).model))
             row.measures.update(measures)
             row.models.append(model)
     return rows
@@ -518,7 +520,7 @@ def _cell(
 def _notes(
     layout: Layout,
     frame: pd.DataFrame,
-    models: Sequence[ModelPredictions],
+    models: Sequence[pd.DataFrame],
     dataset: str | None,
     sampling: BootstrapSettings,
 ) -> Iterator[str]:
@@ -551,11 +553,11 @@ def _notes(
         f"Intervals are {_PERCENT * sampling.level:g} % confidence intervals of our values."
         f"{differences} {_RESAMPLED} Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
     )
-    yield from shared_notes(labels(models), models)
+    yield from shared_notes(list(map(asked_items, models, labels(models))))
     if ours["n_seeds"].notna().any():
         yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
         yield f"{bootstrap.LAMBADA}."
-    seeds = {f"{model.model}: {model.info['seed']}" for model in models if model.info.get("seed") is not None}
+    seeds = {f"{each.model}: {each.info['seed']}" for each in map(source_of, models) if "seed" in each.info}
     if seeds:
         yield f"Seeds of the runs: {'; '.join(sorted(seeds))}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,14 @@ from workbench.evaluation.metrics import (
     typed,
     unknown_shares,
 )
-from workbench.evaluation.model_predictions import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
+from workbench.evaluation.model_predictions import (
+    BY_SEED,
+    VARIANT,
+    by_seed,
+    from_source,
+    predictions_of,
+    source_of,
+)
 from workbench.evaluation.table_notes import unknown_note
 from workbench.items.schema import WORD_CLASSES
 from workbench.predictions.schema import mid_ranks
@@ -38,11 +46,11 @@ class Replicates(Table):
 
     Attributes
     ----------
-    pooled : ModelPredictions
+    pooled : DataFrame
         The replicates as one model, one row an item: the column ``correct_by_seed`` has a bool for each run,
         ``p_correct`` and ``log_prob`` are means over the runs, ``rank`` is their median (of an even number
         the lower one), and the rest is from the first run that predicts what most runs predict.
-    replicated : tuple of ModelPredictions
+    replicated : tuple of DataFrame
         The runs.
     """
 
@@ -53,8 +61,8 @@ class Replicates(Table):
         frame: pd.DataFrame,
         layout: TableLayout,
         *,
-        pooled: ModelPredictions,
-        replicated: Sequence[ModelPredictions],
+        pooled: pd.DataFrame,
+        replicated: Sequence[pd.DataFrame],
     ) -> None:
         super().__init__(frame, layout)
         self.pooled, self.replicated = pooled, tuple(replicated)
@@ -108,7 +116,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     """
     sampling = BootstrapSettings(level, resamples, seed).checked()
     models = predictions_of(runs)
-    names = [model.run for model in models if model.run]
+    names = [source_of(frame).run for frame in models if source_of(frame).run]
     if len(models) < 2 or len(set(names)) < len(names):  # noqa: PLR2004 - a spread needs two
         problem = f"expected two different runs or more, got {', '.join(names) or len(models)}"
         raise DataError(problem, remedy="pass runs of several seeds, each once")
@@ -118,14 +126,12 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
             problem = f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}"
             raise DataError(problem, remedy="pass runs of one model and one setting, for the same items")
     seeds = _seeds(models)
-    pooled = _pooled(models, ", ".join(seeds))
-    frame = pooled.frame
+    frame = _pooled(models, ", ".join(seeds))
+    model = source_of(frame).model
     classes = [name for name in WORD_CLASSES if (frame["word_class"] == name).any()]
     frames = {"all": frame}
     frames |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
-    rows = [
-        {"model": pooled.model, "word_class": name} | measure(each, sampling) for name, each in frames.items()
-    ]
+    rows = [{"model": model, "word_class": name} | measure(each, sampling) for name, each in frames.items()]
     table = typed(pd.DataFrame(rows, columns=["model", "word_class", *MEASURES, *SPREAD]))
     table = table.astype({"word_class": "str"})
     of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
@@ -135,28 +141,27 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
     bounds = (TableColumn(name, "share") for name in ("seed_min", "seed_max"))
-    layout = TableLayout(
-        f"{pooled.model}: {len(models)} seeds", (heading, *shown_measures(table)[:2], *bounds)
-    )
-    return Replicates(table, layout, pooled=pooled, replicated=models)
+    layout = TableLayout(f"{model}: {len(models)} seeds", (heading, *shown_measures(table)[:2], *bounds))
+    return Replicates(table, layout, pooled=frame, replicated=models)
 
 
-def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str, Any, Any]]:
+def _differences(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[str, Any, Any]]:
     """Yield the differences of two runs apart from the seed: name, and the values."""
-    if a.model != b.model:
-        yield "the model", a.model, b.model
-    if a.frame["item_id"].tolist() != b.frame["item_id"].tolist():
-        ids = [set(model.frame["item_id"]) for model in (a, b)]
+    sources = source_of(a), source_of(b)
+    if sources[0].model != sources[1].model:
+        yield "the model", sources[0].model, sources[1].model
+    if a["item_id"].tolist() != b["item_id"].tolist():
+        ids = [set(frame["item_id"]) for frame in (a, b)]
         yield "the number of items that only one has", len(ids[0] - ids[1]), len(ids[1] - ids[0])
         return
     for name in _SAME:
-        first, other = a.frame[name], b.frame[name]
+        first, other = a[name], b[name]
         differ = ~((first == other) | (first.isna() & other.isna())).fillna(value=False).to_numpy(dtype=bool)
         if differ.any():
             index = int(differ.argmax())
-            yield f"{name} of {a.frame['item_id'].iloc[index]}", first.iloc[index], other.iloc[index]
-    if a.info and b.info:
-        settings = [dict(_flat({name: model.info.get(name) for name in _OF_RUN})) for model in (a, b)]
+            yield f"{name} of {a['item_id'].iloc[index]}", first.iloc[index], other.iloc[index]
+    if all(source.info for source in sources):
+        settings = [dict(_flat({name: source.info.get(name) for name in _OF_RUN})) for source in sources]
         for name in dict.fromkeys((*settings[0], *settings[1])):
             values = [config.get(name) for config in settings]
             if values[0] != values[1] and _OF_SEED.isdisjoint(name.split(".")):
@@ -178,19 +183,19 @@ def training_seeds(info: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config if name.rpartition(".")[2] == "seed"}
 
 
-def _seeds(models: Sequence[ModelPredictions]) -> list[str]:
+def _seeds(frames: Sequence[pd.DataFrame]) -> list[str]:
     """Return the seeds of the runs: of the training if they differ, else of the predictions."""
-    by_name = [training_seeds(model.info) for model in models]
+    infos = [source_of(frame).info for frame in frames]
+    by_name = list(map(training_seeds, infos))
     for name in by_name[0]:
         values = [str(seeds.get(name)) for seeds in by_name]
         if len(set(values)) > 1:
             return values
-    return [str(model.info["seed"]) for model in models if model.info.get("seed") is not None]
+    return [str(info["seed"]) for info in infos if info.get("seed") is not None]
 
 
-def _pooled(models: Sequence[ModelPredictions], seeds: str) -> ModelPredictions:
+def _pooled(frames: Sequence[pd.DataFrame], seeds: str) -> pd.DataFrame:
     """Return replicates as one model; see :class:`Replicates`."""
-    frames = [model.frame for model in models]
     n, every = len(frames[0]), pd.concat(frames, ignore_index=True)
     words = every["prediction"].fillna("").str.casefold().to_numpy(dtype=object).reshape(len(frames), n)
     votes = (words[:, None, :] == words[None, :, :]).sum(axis=1)  # (runs, n): that predict the same
@@ -205,6 +210,7 @@ def _pooled(models: Sequence[ModelPredictions], seeds: str) -> ModelPredictions:
     right = np.stack([by_seed(frame)[:, 0] for frame in frames], axis=1)
     frame = frame.assign(**means, **{name: medians[name] for name in _RANKS})
     frame[BY_SEED] = pd.Series(list(map(tuple, right.tolist())), dtype=object)
-    run = ", ".join(filter(None, (model.run for model in models)))
-    info = dict(models[0].info) | ({"seed": seeds} if seeds else {})
-    return ModelPredictions(models[0].model, run, frame.assign(run=run), info, models[0].stored)
+    sources = [source_of(frame) for frame in frames]
+    run = ", ".join(filter(None, (source.run for source in sources)))
+    info = dict(sources[0].info) | ({"seed": seeds} if seeds else {})
+    return from_source(frame.assign(run=run), replace(sources[0], run=run, info=info))

@@ -6,7 +6,7 @@ import contextlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import metadata
 from typing import Any
@@ -21,13 +21,16 @@ from workbench.evaluation.metrics import chance_text, is_random, measure_all, su
 from workbench.evaluation.model_predictions import (
     NEEDED,
     VARIANT,
-    ModelPredictions,
+    columns_read,
+    from_source,
     one_value,
     predictions_of,
+    source_of,
     traits_of,
 )
 from workbench.evaluation.paired import joint_candidates, other_candidates
 from workbench.evaluation.slices import OF_PREDICTIONS, check_group_names, grouped, joined
+from workbench.evaluation.table_columns import digests_of
 from workbench.items.items import Items
 from workbench.items.language import language
 from workbench.predictions import store
@@ -48,7 +51,7 @@ MEASURED = (
 Group = tuple[Any, ...]
 """The values of the columns that a ranking is by."""
 
-_Subset = tuple[Group, ModelPredictions]
+_Subset = tuple[Group, pd.DataFrame]
 
 _VERSION = 12  # of measures and tests in the cache: raised where results or labels change
 _SCHEMA = pa.schema([("value", pa.string())])
@@ -65,7 +68,7 @@ class MeasuredRun:
     group: Group
     row: dict[str, Any]
     key: str | None
-    predictions: Callable[[], ModelPredictions]
+    predictions: Callable[[], pd.DataFrame]
 
 
 class RunMeasures:
@@ -86,7 +89,7 @@ class RunMeasures:
 
     def of_runs(self, runs: Any, items: Items | None = None) -> list[MeasuredRun]:
         """Measure runs, or frames of predictions."""
-        models = predictions_of(runs, items, pool=True)
+        models = predictions_of(runs, items, pool=True, columns=columns_read(self.names))
         if models:
             columns = {str(name) for model in models for name in joined(model, self.names)}
             for name in self.names:
@@ -147,10 +150,10 @@ class RunMeasures:
 
         def measures() -> list[Any]:
             groups = subsets()
-            values = measure_all((model.evaluated for _, model in groups), self.sampling)
-            return [[group, _row(model, row)] for (group, model), row in zip(groups, values, strict=True)]
+            values = measure_all((frame for _, frame in groups), self.sampling)
+            return [[group, _row(frame, row)] for (group, frame), row in zip(groups, values, strict=True)]
 
-        def predictions(number: int) -> ModelPredictions:
+        def predictions(number: int) -> pd.DataFrame:
             return subsets()[number][1]
 
         measured = []
@@ -162,9 +165,9 @@ class RunMeasures:
         return measured
 
     def _subsets_of_run(self, run: store.Run) -> list[_Subset]:
-        return self._subsets(predictions_of(run, pool=True))
+        return self._subsets(predictions_of(run, pool=True, columns=columns_read(self.names)))
 
-    def _subsets(self, models: Sequence[ModelPredictions]) -> list[_Subset]:
+    def _subsets(self, models: Sequence[pd.DataFrame]) -> list[_Subset]:
         """Cut predictions into groups for separate rankings; rows without an answer are left out."""
         subsets: list[_Subset] = []
         for model in models:
@@ -175,7 +178,7 @@ class RunMeasures:
             for values, rows in grouped(frame, self.names) if self.names else [((), frame)]:
                 group = tuple("" if pd.isna(value) else value for value in values)  # nulls are not equal
                 if rows["correct"].notna().any():
-                    subsets.append((group, replace(model, data=rows.reset_index(drop=True))))
+                    subsets.append((group, from_source(rows.reset_index(drop=True), source_of(model))))
         return subsets
 
 
@@ -183,15 +186,15 @@ def _plain(value: Any) -> Any:
     return value.item()  # a number of numpy
 
 
-def _row(model: ModelPredictions, measured: Mapping[str, Any]) -> dict[str, Any]:
-    frame = model.evaluated
-    row = {"model": model.model, "system": one_value(frame["system"]), "run": model.run}
+def _row(frame: pd.DataFrame, measured: Mapping[str, Any]) -> dict[str, Any]:
+    source, asked = source_of(frame), frame[frame["correct"].notna()]
+    row = {"model": source.model, "system": one_value(frame["system"]), "run": source.run}
     variant = {name: one_value(frame[name]) for name in VARIANT}
     return row | variant | dict(measured) | {
         "chance": chance_text(frame["p_correct"].mean()) if is_random(frame) else "",
-        "subset": subset_of(frame), "traits": traits_of(model), "sets": _sets(frame),
-        "item_ids": digest(json.dumps(frame["item_id"][frame["correct"].notna()].tolist())),
-        "candidates": joint_candidates(model.candidates(np.flatnonzero(frame["correct"].notna()))),
+        "subset": subset_of(frame), "traits": traits_of(frame), "sets": _sets(frame),
+        "item_ids": digest(json.dumps(asked["item_id"].tolist())),
+        "candidates": joint_candidates(pa.array(digests_of(asked), pa.string(), from_pandas=True)),
     }  # fmt: skip
 
 
@@ -211,9 +214,9 @@ def _sets(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
     return sorted({(dataset, split, language(variant)) for dataset, split, variant in columns})
 
 
-def _test(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSettings) -> dict[str, float]:
+def _test(a: pd.DataFrame, b: pd.DataFrame, sampling: BootstrapSettings) -> dict[str, float]:
     """Test two models on the items that both answered; empty if there is none."""
-    ids = [frame["item_id"][frame["correct"].notna()] for frame in (a.evaluated, b.evaluated)]
+    ids = [frame["item_id"][frame["correct"].notna()] for frame in (a, b)]
     if not ids[0].isin(ids[1]).any():
         return {}
     comparison = align(None, [a, b], **sampling._asdict())

@@ -13,7 +13,7 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
+from workbench.evaluation.model_predictions import predictions_of, source_of
 from workbench.evaluation.paired import (
     FEWEST_NOVELS,
     MCNEMAR,
@@ -280,16 +280,17 @@ def _describe_seeds(compared: Comparison) -> Iterator[str]:
             yield "Two seeds tell little of the spread between seeds: three or more are better."
         return
     yield from trained_note([
-        label for label, model, k in zip(compared.labels, compared.models, number, strict=True)
-        if k > 1 or training_seeds(model.info)
+        label for label, source, k in zip(compared.labels, compared.sources, number, strict=True)
+        if k > 1 or training_seeds(source.info)
     ])  # fmt: skip
 
 
-def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool = False) -> ModelPredictions:
+def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool = False) -> pd.DataFrame:
     """Return predictions of one model; DataError, which calls them by `name`, if there are others or none."""
     models = predictions_of(runs, items, pool=pool)
     if len(models) != 1:
-        held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
+        sources = map(source_of, models)
+        held = ", ".join(f"{source.model} {source.run}".strip() for source in sources) or "none"
         raise DataError(
             f"{name} must hold the predictions of one model, found {len(models)}: {held}",
             remedy="pass one run, or the runs of several seeds as wb.replicates(runs)",
@@ -297,12 +298,12 @@ def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool
     return models[0]
 
 
-def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSettings) -> Significance:
+def compare_pair(a: pd.DataFrame, b: pd.DataFrame, sampling: BootstrapSettings) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
     compared, pair = align(None, [a, b], **sampling._asdict()), np.array([[0], [1]])
     units, test = compared.units, compared.tests(pair)
     notes = [*compared.warnings, *_describe_units(compared), *_describe_seeds(compared)]
-    if units.by == "item" and "lambada" in a.values("dataset", compared.rows[0]):
+    if units.by == "item" and "lambada" in a["dataset"].unique():
         notes.append(f"{bootstrap.LAMBADA}.")
     (mean,), *bounds = compared.log_prob_intervals(pair)
     log_probs = compared.log_prob_difference(0, 1)
@@ -322,7 +323,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
         notes.append("There is no p: they do not do the same task.")
     else:
         notes += _describe_power(test, compared)
-    if other_event(compared.value_sets(0), compared.value_sets(1)):
+    if other_event(*compared.value_sets):
         p_log_prob, is_bound = None, False
     accuracies = compared.shares.mean(axis=1)
     return Significance(

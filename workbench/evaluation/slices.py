@@ -13,7 +13,8 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
-from workbench.evaluation.model_predictions import NEEDED, ModelPredictions, filled_column
+from workbench.evaluation.model_predictions import NEEDED, PredictionSource, source_of
+from workbench.evaluation.table_columns import filled_texts
 from workbench.items.items import COLUMNS, Items, in_item_order
 from workbench.predictions.schema import COLUMNS as COLUMNS_OF_RUNS
 from workbench.predictions.schema import text_array
@@ -35,17 +36,17 @@ class Slices:
     """The columns by which items (n) can be cut, each made when it is first asked for.
 
     They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out),
-    those of one's own (``items.extra``, or as a run was stored with), and what `items`, or the predictions of
-    `models` (m) in their `rows` (m, n), tell. DataError if the annotations have no ``item_id``, hold an item
-    twice, or have none of the items.
+    those of one's own (``items.extra``, or as a run was stored with), and what `items`, or the `tables` (m)
+    of predictions of the n items, tell; `sources` (m) are where these are from. DataError if the annotations
+    have no ``item_id``, hold an item twice, or have none of the items.
     """
 
     def __init__(
         self,
         items: Items,
         annotations: Items | pd.DataFrame | None,
-        models: Sequence[ModelPredictions],
-        rows: npt.NDArray[np.int64],
+        sources: Sequence[PredictionSource],
+        tables: Sequence[pa.Table],
     ) -> None:
         frame = items.frame
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
@@ -55,7 +56,7 @@ class Slices:
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
             self._makers |= {name: partial(table.__getitem__, name) for name in names}
         extra_columns = items.extra.set_axis(frame["item_id"])
-        for columns in (extra_columns, *(model.item_columns for model in models)):
+        for columns in (extra_columns, *(source.item_columns for source in sources)):
             if columns.empty:
                 continue
             extra: Any = columns.reindex(frame["item_id"]).reset_index(drop=True)
@@ -63,7 +64,7 @@ class Slices:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
             column = text_array(frame[name])
-            self._makers.setdefault(name, partial(_filled, name, column, models, rows))
+            self._makers.setdefault(name, partial(_filled, name, column, tables))
         for name, (other, make) in _OF_TEXT.items():
             if other not in self._makers:
                 self._makers[name] = cache(partial(make, frame))
@@ -107,8 +108,8 @@ _OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
 """Columns that are made of the items' texts, unless there is an annotation of the name that comes first."""
 
 
-def _filled(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
-    return pd.Series(pd.array(filled_column(name, column, models, rows), dtype="str"))
+def _filled(name: str, column: pa.Array, tables: Sequence[pa.Table]) -> pd.Series[Any]:
+    return pd.Series(pd.array(filled_texts(name, column, tables), dtype="str"))
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:
@@ -174,7 +175,7 @@ def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, 
 
 
 def joined(
-    predictions: ModelPredictions,
+    predictions: pd.DataFrame,
     names: Sequence[str],
     items: Items | None = None,
     annotations: Items | pd.DataFrame | None = None,
@@ -184,13 +185,11 @@ def joined(
     A column that the predictions have keeps its values; items fill its nulls. Of `names`, those that are
     still missing come from the columns of one's own that the run was stored with.
     """
-    frame = predictions.evaluated.copy(deep=False)
+    frame, origin = predictions.copy(deep=False), source_of(predictions)
     if not OF_PREDICTIONS.isdisjoint(names):
         tables = [each for each in (items, annotations) if each is not None]
         custom = [each.extra if isinstance(each, Items) else each for each in tables]
-        check_group_names(names, (), predictions.item_columns, *custom)
-    if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
-        frame = predictions.frame.copy(deep=False)
+        check_group_names(names, (), origin.item_columns, *custom)
     texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}
     of_items = None
     if items is not None:
@@ -206,6 +205,6 @@ def joined(
             elif source == "items" and column in texts and frame[column].isna().any():
                 frame[column] = frame[column].where(frame[column].notna(), beside[column].astype("str"))
     if any(name not in frame for name in names):
-        stored = predictions.item_columns.reindex(frame["item_id"]).set_axis(frame.index)
+        stored = origin.item_columns.reindex(frame["item_id"]).set_axis(frame.index)
         frame = frame.join(stored[[name for name in names if name in stored and name not in frame]])
     return frame

@@ -11,11 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from workbench.evaluation.bootstrap import Floats, Ints
-from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, list_answer_notes
+from workbench.evaluation.model_predictions import is_uncorrected
 from workbench.evaluation.paired import other_candidates
+from workbench.evaluation.table_columns import (
+    digests_of,
+    known_candidates,
+    log_probs,
+    numbers,
+    truths,
+    value_sets,
+)
 from workbench.items.ablation import split_variant
 from workbench.items.language import language_name, languages_of
 from workbench.render.labels import label as label_of
@@ -70,25 +76,16 @@ def items_note(counts: Mapping[str, int], n: int) -> list[str]:
     return [ITEMS.format(each=_each({label: f"{count:,}" for label, count in counts.items()}), n=n)]
 
 
-def shared_notes(labels: Sequence[str], models: Sequence[ModelPredictions]) -> list[str]:
+def shared_notes(frames: Sequence[pd.DataFrame]) -> list[str]:
     """Return notes on models on different items of one split, or with other candidates for the same items.
 
-    Word classes count as splits, as they are often predicted apart.
+    Of each model a frame has the columns of :func:`asked_items`. Word classes count as splits, as they are
+    often predicted apart.
     """
-    answered = [np.flatnonzero(pc.is_valid(model.table["correct"]).to_numpy()) for model in models]
-    ids = [model.table["item_id"].take(rows) for model, rows in zip(models, answered, strict=True)]
-    digests = [model.candidates(rows) for model, rows in zip(models, answered, strict=True)]
-    if all(ids[0].equals(each) for each in ids) and all(digests[0].equals(each) for each in digests):
+    if all(frames[0].drop(columns="label").equals(frame.drop(columns="label")) for frame in frames):
         return []
-    frames = []
-    for label, model, rows, candidates in zip(labels, models, answered, digests, strict=True):
-        frame = model.table.select(["item_id", "dataset", "split", "word_class"]).take(rows).to_pandas()
-        sets = frame["dataset"].astype("str") + "/" + frame["split"].astype("str")
-        sets += "/" + frame["word_class"].astype("str").fillna("")
-        columns = {"item_id": frame["item_id"], "set": sets, "label": label}
-        frames.append(pd.DataFrame(columns | {"digest": candidates.to_pandas().to_numpy()}))
     table = pd.concat(frames, ignore_index=True)
-    counts, n = dict.fromkeys(labels, 0), 0
+    counts, n = dict.fromkeys(table["label"], 0), 0
     for _, members in table.groupby("set", sort=False):
         is_common = members.groupby("item_id").size() == members["label"].nunique()
         if not is_common.all():
@@ -104,44 +101,43 @@ def shared_notes(labels: Sequence[str], models: Sequence[ModelPredictions]) -> l
     ]
 
 
-def comparison_notes(
-    labels: Sequence[str],
-    models: Sequence[ModelPredictions],
-    rows: Ints,
-    log_prob: Floats,
-    of_items: set[str] | None = None,
-) -> list[str]:
-    """Return the notes on models (m) that are compared.
+def asked_items(frame: pd.DataFrame, label: str) -> pd.DataFrame:
+    """Return the predicted items with an answer: `item_id`, `set`, `digest` of the candidates, `label`."""
+    frame = frame[frame["correct"].notna()].reset_index(drop=True)
+    sets = frame["dataset"] + "/" + frame["split"] + "/" + frame["word_class"].fillna("")
+    columns = {"item_id": frame["item_id"], "set": sets, "digest": digests_of(frame), "label": label}
+    return pd.DataFrame(columns)
 
-    `rows` (m, all items) has the row of each model for each item, -1 without a known answer; `log_prob`
-    (m, n) is of the n items that are common to all models; `of_items` are the variants of the items, if there
-    are items.
+
+def comparison_notes(
+    tables: Mapping[str, pa.Table], counts: Mapping[str, int], variants: set[str] | None
+) -> list[str]:
+    """Return the notes on models that are compared.
+
+    `tables` have the predictions of each model for the same n items, `counts` the number of items that each
+    predicted, and of those given; `variants` are those of the items, if there are some.
     """
-    common = (rows >= 0).all(axis=0)
-    n, each = int(common.sum()), list(zip(labels, models, rows[:, common], strict=True))
-    answered = {label: len(model.table) - model.table["correct"].null_count for label, model, _ in each}
-    counts = {label: int(model.truths("rank_is_bound")[r].sum()) for label, model, r in each}
-    bounds = {label: f"{count:,}" for label, count in counts.items() if count}
+    n = len(next(iter(tables.values())))
+    bound = {label: int(truths(table, "rank_is_bound").sum()) for label, table in tables.items()}
+    bounds = {label: f"{count:,}" for label, count in bound.items() if count}
     shares = {
-        label: float((~model.truths("known")[r]).mean()) if model.values("known", r) else 0.0
-        for label, model, r in each
+        label: 0.0 if table["known"].null_count == n else float((~truths(table, "known")).mean())
+        for label, table in tables.items()
     }
     return [
-        *training_note({label: (int(model.truths("in_training")[r].sum()), n) for label, model, r in each}),
-        *items_note({**({} if of_items is None else {"items given": rows.shape[1]}), **answered}, n),
-        *_value_notes({label: model.value_sets(r) for label, model, r in each}, log_prob, of_items),
-        *_other_candidates({label: model.candidates(r) for label, model, r in each}),
-        *_sub_tokens_note(each),
+        *training_note({k: (int(truths(table, "in_training").sum()), n) for k, table in tables.items()}),
+        *items_note(counts, n),
+        *_value_notes(tables, variants),
+        *_other_candidates({label: known_candidates(table) for label, table in tables.items()}),
+        *_sub_tokens_note(tables),
         *unknown_note(shares),
         *([BOUNDS.format(each=_each(bounds))] if bounds else []),
-        *list_answer_notes(models),
     ]
 
 
-def _value_notes(
-    sets: Mapping[str, Mapping[str, set[Any]]], log_prob: Floats, of_items: set[str] | None
-) -> Iterator[str]:
-    """Yield notes on the variant and the columns of `VARIANT` that models differ in, from their values."""
+def _value_notes(tables: Mapping[str, pa.Table], of_items: set[str] | None) -> Iterator[str]:
+    """Yield notes on the variant and the columns of `VARIANT` that models differ in."""
+    sets = {label: value_sets(table) for label, table in tables.items()}
     variants = {label: values["variant"] for label, values in sets.items()}
     texts = {frozenset(split_variant(str(name))[0] for name in each) for each in variants.values()}
     if len(texts) == 1 and of_items is not None:
@@ -152,8 +148,7 @@ def _value_notes(
     for name, sentence in _SENTENCES.items():
         values = {label: of_model[name] for label, of_model in sets.items()}
         if name == "unknown":
-            has_none = [bool(np.isnan(row).all()) for row in log_prob]
-            values = {label: values[label] for label, none in zip(sets, has_none, strict=True) if not none}
+            values = {k: each for k, each in values.items() if not np.isnan(log_probs(tables[k])).all()}
         if name == "bos":
             values = {label: each for label, each in values.items() if each}
         if name != "bos" or {"omitted", "unknown"} & set().union(*values.values()):
@@ -191,12 +186,12 @@ def _candidates_note(candidates: Mapping[str, pa.Array]) -> str:
     return TASK.format(column="Number of candidates", each=each)
 
 
-def _sub_tokens_note(each: Sequence[tuple[str, ModelPredictions, Ints]]) -> list[str]:
+def _sub_tokens_note(tables: Mapping[str, pa.Table]) -> list[str]:
     """Return a note if the log-probabilities of some models, not of all, are of the sub-tokens alone."""
     events = {
-        label: is_uncorrected(model.log_prob[rows], model.floats("log_prob_uncorrected")[rows])
-        for label, model, rows in each
-        if not np.isnan(model.log_prob[rows]).all()
+        label: is_uncorrected(log_probs(table), numbers(table, "log_prob_uncorrected"))
+        for label, table in tables.items()
+        if not np.isnan(log_probs(table)).all()
     }
     alone = [label for label, is_alone in events.items() if is_alone]
     return [SUB_TOKENS.format(each=_names(alone))] if 0 < len(alone) < len(events) else []

@@ -214,8 +214,8 @@ class ProtocolRuns:
         right = made.correct[[before, after]]
         rows = np.flatnonzero(right[0] != right[1])
         words = {
-            name: made.models[model].strings("prediction", made.rows[model][rows]).to_pylist()
-            for name, model in (("before", before), ("after", after))
+            name: [column[row] for row in rows]
+            for name, column in (("before", made.words(before)), ("after", made.words(after)))
         }
         columns = {"item_id": [made.item_ids[row] for row in rows]}
         columns |= {"answer": [made.answers[row] for row in rows], **words}

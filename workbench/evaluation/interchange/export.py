@@ -68,7 +68,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     path = Path(path)
     suffix = path.suffix.lower()
     check_option("the ending of the path", suffix, SUFFIXES)
-    frames = [model.frame for model in predictions_of(runs)]
+    frames = predictions_of(runs)
     if not frames:
         raise DataError("there are no predictions to write")
     frame = schema.check_predictions(pd.concat(frames, ignore_index=True), items)

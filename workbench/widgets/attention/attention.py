@@ -12,7 +12,7 @@ import pandas as pd
 import traitlets
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.model_predictions import ModelPredictions, as_list, predictions_of
+from workbench.evaluation.model_predictions import as_list, predictions_of, source_of
 from workbench.items.items import Item, Items, check_items
 from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
@@ -321,7 +321,9 @@ def sources_of(models: Any, items: Items) -> dict[str, Attend]:
     sources: dict[str, Attend] = {}
     for label, source in named:
         if isinstance(source, type) or not callable(getattr(source, "attend", None)):
-            pairs = [(each.model, stored_attention(each)) for each in predictions_of(source, items)]
+            pairs = [
+                (source_of(each).model, stored_attention(each)) for each in predictions_of(source, items)
+            ]
         else:
             pairs = [(str(source.name), source.attend)]
         for model, attend in pairs:
@@ -331,9 +333,9 @@ def sources_of(models: Any, items: Items) -> dict[str, Attend]:
     return sources
 
 
-def stored_attention(predictions: ModelPredictions) -> Attend:
+def stored_attention(frame: pd.DataFrame) -> Attend:
     """Return the function that reads the attention of predictions; it raises DataError if there is none."""
-    frame, model = predictions.frame, predictions.model
+    model = source_of(frame).model
     rows = {item_id: number for number, item_id in enumerate(frame["item_id"])}
 
     def attend(items: Items) -> list[Attention]:

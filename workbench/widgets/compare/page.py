@@ -97,9 +97,8 @@ def item_rows(
 
 def prediction_texts(comparison: Comparison, k: int, rows: Sequence[int]) -> list[str]:
     """Return the prediction of a model for each item: whether it is right, its rank, and ln p."""
-    index = np.asarray(rows, dtype=np.intp)
-    words = comparison.models[k].strings("prediction", comparison.rows[k][index]).to_pylist()
-    return [_prediction(comparison, k, row, word) for row, word in zip(rows, words, strict=True)]
+    words = comparison.words(k)
+    return [_prediction(comparison, k, row, words[row]) for row in rows]
 
 
 def _prediction(comparison: Comparison, k: int, row: int, word: Any) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 import traitlets
 
 from workbench.analysis.proportions import wilson
-from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
+from workbench.evaluation.model_predictions import predictions_of, source_of
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.models.base import Predictor
@@ -59,7 +59,7 @@ class Guess(Widget):
     key = traitlets.Unicode("", read_only=True).tag(sync=True)
 
     @closed_on_error
-    def __init__(self, game: Game, *, runs: Sequence[ModelPredictions] = (), **options: Any) -> None:
+    def __init__(self, game: Game, *, runs: Sequence[pd.DataFrame] = (), **options: Any) -> None:
         super().__init__(**options)
         self.game, self._runs = game, list(runs)
         self._row_of = {item_id: index for index, item_id in enumerate(game.items.frame["item_id"])}
@@ -132,7 +132,11 @@ class Guess(Widget):
                     by_item.get((item_id, step.condition == "sentence")) for item_id in group["item_id"]
                 ]
                 if len(group) and None not in guessed:
-                    rows.append(_model_row(run.model, step, [row for row in guessed if row], group["answer"]))
+                    rows.append(
+                        _model_row(
+                            source_of(run).model, step, [row for row in guessed if row], group["answer"]
+                        )
+                    )
         names = [
             "model", "condition", "n", "accuracy", "accuracy_low", "accuracy_high", "accuracy_any",
             "accuracy_any_low", "accuracy_any_high", *_CLOSE,
@@ -348,7 +352,7 @@ class Guess(Widget):
             for saw, note in ((alone, ""), (not alone, "sentence alone" if not alone else "whole passage")):
                 if (row := by_item.get((item_id, saw))) is not None:
                     words, correct = row
-                    rows.append((run.model, words[0] if words else "", correct, note))
+                    rows.append((source_of(run).model, words[0] if words else "", correct, note))
                     break
         return rows
 
@@ -402,9 +406,9 @@ class Guess(Widget):
         return StaticView("Guessing game", numbers, heads, rows[:limit], code="wb.guess(items)")
 
 
-def _by_item(run: ModelPredictions) -> dict[tuple[str, bool], tuple[list[str], bool]]:
+def _by_item(frame: pd.DataFrame) -> dict[tuple[str, bool], tuple[list[str], bool]]:
     """Return a model's best words and correctness, by item and "of the query alone"."""
-    frame, rows = run.frame, {}
+    rows = {}
     best = frame["top_words"] if "top_words" in frame else pd.Series([None] * len(frame))
     columns = (frame["item_id"], frame["variant"], frame["prediction"], frame["correct"], best)
     for item_id, variant, word, correct, words in zip(*(column.tolist() for column in columns), strict=True):

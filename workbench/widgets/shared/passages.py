@@ -152,7 +152,7 @@ def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
     models = predictions_of(runs, items, pool=True)
     if not models:
         raise DataError("there are no predictions to show", remedy="pass runs that have some, or None")
-    tables = [model.frame.assign(model=name) for model, name in zip(models, labels(models), strict=True)]
+    tables = [frame.assign(model=name) for frame, name in zip(models, labels(models), strict=True)]
     return pd.concat(tables, ignore_index=True)
 
 
