@@ -356,24 +356,8 @@ def test_without_a_name_the_content_and_the_information_name_the_run(home):
     assert len(names(home)) == 3
 
 
-BAD_NAMES = ["", "..", "a/b", "a b", "a\n", "x" * 201, "Ä"]
-OF_THE_RUN = ["run", "n", "key"]
-TWO_MODELS = pd.concat([answers(), answers(model="tom")], ignore_index=True)
-
-
-@pytest.mark.parametrize(
-    ("frame", "options"),
-    [
-        *((answers(), {"name": name}) for name in BAD_NAMES),
-        *((answers(), {word: "x"}) for word in OF_THE_RUN),
-        (answers(), {"when": {1, 2}}),
-        (TWO_MODELS, {}),
-        (TWO_MODELS[:0], {}),
-        (answers().assign(item_id="strange"), {}),
-    ],
-)
-def test_what_cannot_be_kept(home, frame, options):
-    refused(store.keep, ITEMS, frame, **options)
+def test_predictions_of_other_items_are_not_kept(home):
+    refused(store.keep, ITEMS, answers().assign(item_id="strange"))
     assert names(home) == []
 
 

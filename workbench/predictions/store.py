@@ -58,8 +58,6 @@ _LISTED = {
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
 _WRITTEN = {name: _LISTED[name] for name in ("run", "model", "dataset", "split", "variant", "n", "accuracy")}
 _WRITTEN |= {"file_sha256": "str"}
-_RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
-             "file_sha256", "git", "python", "packages")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -253,26 +251,19 @@ def predict(
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
-    """Store the predictions of one model as a run; see :func:`workbench.import_results`.
+    """Store the predictions of one model, at least one, as a run; see :func:`workbench.import_results`.
 
     The name is made from the data set, the model and the content by default, and `info` is further
     information for ``run.json``. A run of the same content and information is found again. DataError if the
     predictions are invalid, or another run has the name already.
     """
-    check_items(items, "keep")
-    if reserved := sorted(set(_RESERVED) & set(info)):
-        raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
-    if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
-        raise DataError(f"{name!r} is not a valid run name", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
     frame = schema.with_digests(schema.check_predictions(frame.assign(run=""), items), items)
-    models = frame["model"].unique().tolist()
-    if len(models) != 1:
-        raise DataError(f"the predictions are of {len(models)} models, expected one")
-    info = {"model": models[0], "items": items_digest(items)} | json_value(info, "the information")
+    model = str(frame["model"].iloc[0])
+    info = {"model": model, "items": items_digest(items)} | json_value(info, "the information")
     content = pa.BufferOutputStream()
     pq.write_table(schema.to_table(frame), content)
     info["key"] = cache.digest(content.getvalue().to_pybytes(), json.dumps(info, sort_keys=True))
-    name = name or _name(items, models[0], info["key"])
+    name = name or _name(items, model, info["key"])
     folder = run_folder(name)
     run = open_run(folder) if folder else _store(name, frame, items, info)
     if run.info.get("key") != info["key"]:
