@@ -22,14 +22,11 @@ pytestmark = pytest.mark.browser
 
 READ = f"""
 import json
-from dataclasses import replace
 import altair as alt, ipywidgets, pandas as pd, pyarrow.parquet as pq, workbench as wb
 from ask_models import Counting
 from workbench.predictions import schema
 TEXT = {TEXT!r}
 items = wb.load("sample", variant="capitalised")
-options = {{"alternates": ["north", "south", "east", "west", "up"]}}
-questions = wb.Items.from_records([replace(item, meta=options) for item in items[:2]])
 table, frame = pd.read_parquet("table.parquet"), schema.from_table(pq.read_table("frame.parquet"))
 """
 BAR = """

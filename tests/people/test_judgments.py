@@ -127,7 +127,7 @@ def test_a_database_of_a_campaign_is_refused_by_name(name, items, tmp_path):
             error = refused(call, folder)
             assert error.file == str(tmp_path / name)
             assert "a21fd8b1" in str(error)
-            assert f"people.Campaign.open('{name}').judgments()" in error.remedy
+            assert f"people.Campaign.open('{tmp_path / name}').judgments()" in error.remedy
 
 
 def test_a_table_that_a_campaign_exported_is_read(items, tmp_path):

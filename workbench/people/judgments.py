@@ -234,13 +234,20 @@ def check_folder(home: Path) -> None:
             raise DataError(
                 "databases of campaigns and games are no longer read; commit a21fd8b1 reads this one",
                 file=path,
-                remedy=f"with that commit, run people.Campaign.open({path.name!r}).judgments().rename("
+                remedy=f"with that commit, run people.Campaign.open({str(path)!r}).judgments().rename("
                 'columns={"name": "person"}).to_json("judgments.jsonl", orient="records", lines=True, '
                 'date_format="iso"); then move the database away, and run people.add_judgments('
                 'pandas.read_json("judgments.jsonl", lines=True), folder)',
             )
     if home.is_file():
         raise DataError("expected a folder of judgments, got a file", file=home, remedy="pass its folder")
+
+
+def file_size(folder: Path | str | None, person: str) -> int:
+    """Return the size of a person's file in bytes, which grows with each judgment; 0 if there is none."""
+    file = _file(judgments_home(folder), person)
+    with reading(file, _WHAT):
+        return file.stat().st_size if file.exists() else 0
 
 
 def _file(home: Path, person: str) -> Path:

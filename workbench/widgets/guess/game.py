@@ -17,6 +17,7 @@ from workbench.items.schema import content_digest
 from workbench.people import Protocol, ProtocolStep, score_judgments
 from workbench.people.judgments import (
     REPEATED,
+    file_size,
     is_about,
     judgments_home,
     judgments_of,
@@ -37,6 +38,8 @@ from workbench.people.tasks import (
 from workbench.storage.errors import DataError, check_option, check_value
 
 Answers = dict[int, list[Mapping[str, Any]] | None]
+
+_COLUMNS = ("item_id", "variant", "text")
 
 PLAYER = "me"
 """Name of the person who plays, where none is passed."""
@@ -127,7 +130,8 @@ class Game:
         self.items, self.protocol = items, protocol
         self.person, self.folder = check_person(PLAYER if person is None else person), judgments_home(folder)
         self.key = content_digest(str(self.folder.absolute()), self.person)
-        self._digests = list(map(text_digest, items.frame["text"]))
+        self._ids, self._variants, texts = (items.frame[name].tolist() for name in _COLUMNS)
+        self._digests = list(map(text_digest, texts))
         order = np.random.default_rng(seed).permutation(len(items)).tolist()
         n_steps = len(protocol.steps)
         self._pages: list[tuple[int, list[int]]] = []  # step from 0, and items; pages of the steps alternate
@@ -136,24 +140,33 @@ class Game:
             self._pages += [
                 (number, pages[turn]) for number, pages in enumerate(by_step) if turn < len(pages)
             ]
+        self._answers: tuple[int, Answers] | None = None  # as of the size of the file
         self._steps = {index: number for number, indices in self._pages for index in indices}
 
     def answers(self) -> Answers:
-        """Return the person's answers to the items of this game, by index; None for items left out of it."""
-        index_of = {item_id: index for index, item_id in enumerate(self.items.frame["item_id"])}
+        """Return the person's answers to the items of this game, by index; None for items left out of it.
+
+        The file is read where it has grown.
+        """
+        size = file_size(self.folder, self.person)
+        if self._answers is None or size != self._answers[0]:
+            self._answers = size, self._read()
+        return self._answers[1]
+
+    def _read(self) -> Answers:
+        index_of = {item_id: index for index, item_id in enumerate(self._ids)}
         answers: Answers = {index: [] for index in range(len(self.items))}
         for row in read_person(self.folder, self.person):
             index = index_of.get(row["item_id"])
             if index is None or not is_about(row, self._digests[index]):
                 continue
-            rows = answers[index]
-            if rows is not None:
+            if (rows := answers[index]) is not None:
                 answers[index] = [*rows, row] if self._belongs(row, index) else None
         return answers
 
     def _belongs(self, row: Mapping[str, Any], index: int) -> bool:
         step = self._steps[index]
-        condition, variant = self.protocol.steps[step].condition, self.items.frame["variant"].iloc[index]
+        condition, variant = self.protocol.steps[step].condition, self._variants[index]
         return (row["step"], row["condition"]) == (step + 1, condition) and row["variant"] in {None, variant}
 
     def is_finished(self, index: int, rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -173,8 +186,7 @@ class Game:
 
     def item_ids(self, numbers: Sequence[int]) -> list[str]:
         """Return the ids of the items of some pages, from 1."""
-        ids = self.items.frame["item_id"]
-        return [ids.iloc[index] for number in numbers for index in self._pages[number - 1][1]]
+        return [self._ids[index] for number in numbers for index in self._pages[number - 1][1]]
 
     def _rows(self, page: tuple[int, list[int]], answers: Answers) -> list[tuple[int, Any]]:
         return [(index, answers[index]) for index in page[1]]
