@@ -64,9 +64,9 @@ def test_the_rows_for_which_a_condition_holds(where, rows):
         (
             "answer = 'é' and n_tokens = colour",
             " " * 28 + "^^^^^^",
-            "there is no column colour -- columns are",
+            "no column colour -- text is quoted ('colour'); columns are",
         ),
-        ('target_class = "CN"', " " * 15 + "^^^^", "Text is quoted: 'CN'"),
+        ('target_class = "CN"', " " * 15 + "^^^^", "text is quoted ('CN')"),
         ("n_tokens > 60 and\nsplit == 'a' and splt = 'b'", " " * 17 + "^^^^", "did you mean split?"),
         ("items.split = 'a'", "^^^^^^^^^^^", 'there is no column "items.split"'),
         ("rowid = 1", "^^^^^", "there is no column rowid"),

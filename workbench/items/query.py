@@ -140,9 +140,7 @@ def columns_of(where: str, names: Iterable[str]) -> list[str]:
             close = difflib.get_close_matches(name, names)
             listed = ", ".join(map(quoted, close or names[:_LISTED]))
             text = "'{}'".format(name.replace("'", "''"))
-            remedy = (
-                f"{f'did you mean {listed}?' if close else f'columns are {listed}.'} Text is quoted: {text}"
-            )
+            remedy = f"did you mean {listed}?" if close else f"text is quoted ({text}); columns are {listed}"
             raise _refusal(
                 where, f"there is no column {quoted(name)}", reference.start, reference.end, remedy=remedy
             )
@@ -185,13 +183,18 @@ def where_mask(frame: pd.DataFrame, where: str) -> NDArray[np.bool_]:
         try:
             mask[cursor.execute(head + where).fetchnumpy()[row]] = True
         except duckdb.Error as error:
-            message = json.loads(str(error).partition(": ")[2])
-            first = len(head.encode())
-            start, _, length = message.get("location", f"[{first},1]").strip("[]").partition(",")
-            start = int(start) - first
-            problem = message["exception_message"]
-            raise _refusal(where, f"the condition: {problem}", start, start + int(length)) from None
+            raise _evaluation_error(where, str(error), len(head.encode())) from None
     return mask
+
+
+def _evaluation_error(where: str, text: str, first: int) -> DataError:
+    """Return an error of DuckDB as one about the condition, which begins at the byte `first` of the query."""
+    _, _, details = text.partition(": ")
+    message = json.loads(details) if details.startswith("{") else {"exception_message": text}
+    location = message.get("location", f"[{message.get('position', first)},1]")
+    start, length = map(int, location.strip("[]").split(","))
+    problem = f"the condition: {message['exception_message']}"
+    return _refusal(where, problem, start - first, start - first + length)
 
 
 def values_of(column: pd.Series[Any]) -> pd.Series[Any]:
