@@ -196,7 +196,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         if prompt is not None and prompt.space == "context" and words is not None:
             problem = "words of a vocabulary are encoded with the space before them"
             raise DataError(problem, remedy='leave out vocabulary=, or use Prompt(space="word")')
-        super().__init__(path_or_name, variant="causal", text=text, eager=attention, **loading)
+        super().__init__(path_or_name, variant="causal", text=text, **loading)
         words = words if self.correct == "words" else None
         self.case: str = scoring.case
         if self.case == "auto":

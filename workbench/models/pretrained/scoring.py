@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from workbench.items.schema import Span
 from workbench.models.device_memory import Batcher
-from workbench.models.pretrained.loading import Checkpoint, Ids, is_plain, log_norm, padded
+from workbench.models.pretrained.loading import Checkpoint, Ids, log_norm, padded
 from workbench.models.pretrained.subwords import Continuation, Subwords
 from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError
@@ -38,6 +38,9 @@ one given all before it, the most probable sub-token in its place, and whether t
 after the last one ends the word."""
 Scores = npt.NDArray[np.void]
 
+KINDS = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
+"""Kinds of causal models whose layers see what a mask of four dimensions says; the tests compare them with a
+plain forward pass."""
 _LOGITS = 1 << 26  # in a batch at most
 _ROWS = 512
 _LENGTH = 2048  # where neither the model nor its tokenizer says how much it sees
@@ -359,7 +362,9 @@ class CausalScorer:
 
 def _packs(model: Any) -> bool:
     """Return whether a model can score several paths in one row."""
-    return is_plain(model) and getattr(model.config, "sliding_window", None) is None
+    name = model.config.model_type
+    is_known = name in KINDS and type(model).__module__.startswith(f"transformers.models.{name}.")
+    return is_known and getattr(model.config, "sliding_window", None) is None
 
 
 def _copied(cache: Any) -> Any:
