@@ -15,7 +15,6 @@ from .datasets.books import Book as Book
 from .datasets.books import books as books
 from .datasets.experiment_data import experiment_data as experiment_data
 from .datasets.fetch import fetch as fetch
-from .environment_report import show_versions as show_versions
 from .evaluation.contamination import contamination as contamination
 from .evaluation.interchange.export import export_results as export_results
 from .evaluation.interchange.import_results import import_results as import_results

@@ -1,4 +1,4 @@
-"""The command ``workbench``: start JupyterLab, fetch data, train, compare runs, run the notebooks."""
+"""The command ``workbench``: start JupyterLab, fetch data, train and evaluate models, run the notebooks."""
 
 # ruff: noqa: PLC0415 - a command loads only what it needs
 
@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import inspect
-import json
 import os
 import re
 import signal
@@ -18,14 +16,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from workbench.storage.errors import DataError, reason
+from workbench.storage.errors import DataError, check_option, reason
 from workbench.storage.packages import DISTRIBUTION
 from workbench.storage.progress import say
 
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
-_LOGS = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")  # which no name of a run ends in
 _SETTING = re.compile(r"[a-z]\w*=", re.IGNORECASE)
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,17 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.act(arguments)
         sys.stdout.flush()
-    except DataError as error:
-        say(f"workbench: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        try:
-            sys.stdout.flush()
-        except OSError:  # it would fail again when Python ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # as of `workbench list | head`
-            return 128 + signal.SIGPIPE
-        say(f"workbench: {reason(error)}", file=sys.stderr)
+    except BrokenPipeError:  # as of `workbench list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again when it ends
+        return 128 + signal.SIGPIPE
+    except (DataError, OSError) as error:
+        say(f"workbench: {error if isinstance(error, DataError) else reason(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         say("workbench: stopped", file=sys.stderr)
@@ -88,31 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     fetching.add_argument("--folder", type=Path, help="where to put it")
     fetching.set_defaults(act=_fetch)
 
-    showing = commands.add_parser("show", help="print items of a data set")
-    showing.add_argument("dataset")
-    showing.add_argument("split", nargs="?")
-    showing.add_argument("--variant")
-    showing.add_argument("--path", type=Path)
-    showing.add_argument("-n", type=int, default=5, help="how many (5)")
-    showing.add_argument("--seed", type=int, default=0, help="of the random selection (0)")
-    showing.set_defaults(act=_show)
-
-    comparing = commands.add_parser(
-        "compare", help="compare stored runs, or logs of other programs, on the items that all predicted"
-    )
-    comparing.add_argument("run", nargs="+", help="names of runs, their folders, or logs: a.jsonl b.eval")
-    comparing.add_argument("--filter", help="which of several filters of the logs is read (the first)")
-    comparing.add_argument("--html", type=Path, help="write an HTML page: models, pairs, slices, items")
-    comparing.add_argument("--limit", type=int, default=200, help="items on the page (200)")
-    comparing.add_argument("--dataset", help="data set of the items; by default as in the runs")
-    comparing.add_argument("--split", help="by default as in the runs")
-    comparing.add_argument("--variant", help="by default as in the runs")
-    comparing.add_argument("--path", type=Path, help="where the items are")
-    comparing.add_argument("--annotate", action="store_true", help="slice by all annotations (takes longer)")
-    comparing.set_defaults(act=_compare)
-
-    _add_publishing(commands)
-    _add_training(commands)
+    _add_models(commands)
 
     running = commands.add_parser("reproduce", help="run the notebooks on the data at hand")
     running.add_argument("only", nargs="*", help="beginnings of names (all)")
@@ -124,62 +92,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_publishing(commands: Any) -> None:
-    """Add the command that writes a static site."""
-    publishing = commands.add_parser(
-        "publish", help="write views of items and runs as a static site: browser, comparison, table"
-    )
-    publishing.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one written before")
-    publishing.add_argument("--run", nargs="+", default=[], help="names of stored runs, or their folders")
-    publishing.add_argument("--dataset", help="data set of the items; by default as in the runs")
-    publishing.add_argument("--split", help="by default as in the runs, else dev")
-    publishing.add_argument("--variant", help="by default as in the runs")
-    publishing.add_argument("--path", type=Path, help="where the items are")
-    publishing.add_argument("--items", type=Path, help="or a Parquet file that Items.to_parquet wrote")
-    publishing.add_argument("--annotate", action="store_true", help="annotate the items (takes longer)")
-    publishing.add_argument("--title", default="Word prediction", help='title of the site ("%(default)s")')
-    publishing.add_argument("--max-items", type=int, default=5000, help="items of a view, at most (5000)")
-    publishing.add_argument("--max-megabytes", type=float, default=50, help="data of the site, at most (50)")
-    publishing.set_defaults(act=_publish)
-
-
-def _add_training(commands: Any) -> None:
-    """Add the commands of models, and `stream`, which writes training data for another machine."""
-    listing = commands.add_parser("models", help="the models and their settings")
-    listing.add_argument("model", nargs="?", help="name of one, to see its settings")
-    listing.set_defaults(act=_models)
-
-    streaming = commands.add_parser("stream", help="write novels as ids of words, to train on elsewhere")
+def _add_models(commands: Any) -> None:
+    """Add the commands that train and evaluate models."""
     training = commands.add_parser(
         "train",
         help="train a model; the same command resumes a training that was stopped",
-        usage="workbench train MODEL --out FOLDER [--texts PATH ... | --stream FOLDER] [NAME=VALUE ...] ...",
+        usage="workbench train MODEL --out FOLDER [--texts PATH ...] [NAME=VALUE ...] ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=(
-            "NAME=VALUE is a setting of the model, such as width=512 or order=4, anywhere on the line;\n"
-            "`workbench models` lists the models, `workbench models MODEL` the settings of one.\n"
+            "NAME=VALUE is a setting of the model, such as width=512 or order=4, anywhere on the line.\n"
             "On several GPUs: torchrun --nproc-per-node 4 --no-python workbench train ..."
         ),
     )
     training.add_argument("model", metavar="MODEL", help="its registered name, such as lstm or ngram")
-    for each in (streaming, training):
-        needed = each is streaming
-        paths = "files, folders or archives of novels"
-        each.add_argument("--texts", type=Path, nargs="+", required=needed, help=paths)
-        each.add_argument("--vocabulary", type=int, help="number of words, the most frequent ones (60000)")
-        each.add_argument("--out", type=Path, required=True, help="folder to write to")
-    streaming.set_defaults(act=_stream)
-    training.add_argument("--stream", type=Path, help="a folder that `workbench stream` wrote, for --texts")
+    training.add_argument("--texts", type=Path, nargs="+", help="files, folders or archives of novels")
+    training.add_argument("--vocabulary", type=int, help="number of words, the most frequent ones (60000)")
+    training.add_argument("--out", type=Path, required=True, help="folder to write to")
     training.add_argument("--tokens", type=float, help="train on this number of words,")
     training.add_argument("--epochs", type=_number, help="or on all texts this number of times,")
     training.add_argument("--minutes", type=float, help="or for this number of minutes, all included")
     training.add_argument("--seed", type=int, help="of weights and batches (0)")
-    training.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
+    training.add_argument("--dataset", help="items to measure on, or to train on: lambada, cbt, mine.csv ...")
     training.set_defaults(act=_train)
 
     scoring = commands.add_parser(
         "evaluate",
-        help="predict items with models, keep the runs and show the results",
+        help="predict a data set with models, keep the runs and show the results",
         usage="workbench evaluate MODEL ... --dataset NAME [NAME=VALUE ...] ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=(
@@ -190,15 +128,13 @@ def _add_training(commands: Any) -> None:
     scoring.add_argument(
         "model", metavar="MODEL", nargs="+", help="folder of a trained model, or registered name of one"
     )
-    scoring.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
+    scoring.add_argument("--dataset", required=True, help="the items: lambada, cbt, mine.csv ...")
     scoring.set_defaults(act=_evaluate)
-    uses = ((training, "development items to measure on, or items to train on"), (scoring, "the items"))
-    for each, description in uses:
-        each.add_argument("--dataset", help=f"{description}: lambada, cbt, ...")
-        each.add_argument("--split", help="split of the data set (dev)")
+    for each in (training, scoring):
+        each.add_argument("--split", help="split of the data set (its usual one)")
         each.add_argument("--variant", help="variant of the data set")
         each.add_argument("--path", type=Path, help="where the data set is")
-        each.add_argument("--items", type=Path, help="or a Parquet file that Items.to_parquet wrote")
+        each.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
 
 
 def _number(text: str) -> float:
@@ -221,9 +157,12 @@ def _setup(_arguments: argparse.Namespace) -> None:
 
 
 def _versions(_arguments: argparse.Namespace) -> None:
-    from workbench.environment_report import show_versions
+    from workbench.environment_report import environment_report
 
-    show_versions()
+    for heading, entries in environment_report().items():
+        say(heading)
+        for name, value in entries.items():
+            say(f"  {name}: {value}")
 
 
 def _list(_arguments: argparse.Namespace) -> None:
@@ -239,51 +178,13 @@ def _fetch(arguments: argparse.Namespace) -> None:
         say(fetch(dataset, dry_run=arguments.dry_run, folder=arguments.folder))
 
 
-def _show(arguments: argparse.Namespace) -> None:
-    from workbench.datasets import load
-
-    items = load(arguments.dataset, arguments.split, variant=arguments.variant, path=arguments.path)
-    say(f"{items!r}\n")
-    for item in items.sample(arguments.n, seed=arguments.seed):
-        say(f"{item.item_id}\n{item.passage}\n= {item.answer}\n")
-
-
-def _required_items(arguments: argparse.Namespace) -> Any:
-    """Return the requested items."""
-    if (items := _items(arguments)) is None:
-        raise DataError("expected items, got none", remedy="name a --dataset or a file of --items")
-    return items
-
-
 def _items(arguments: argparse.Namespace) -> Any:
-    """Return the requested items, or None."""
+    """Return the items of the data set, or None without one."""
     from workbench.datasets import load
-    from workbench.items.items import Items
 
-    if arguments.items is not None:
-        return Items.from_parquet(arguments.items)
     if arguments.dataset is None:
         return None
-    return load(arguments.dataset, arguments.split or "dev", variant=arguments.variant, path=arguments.path)
-
-
-def _stream(arguments: argparse.Namespace) -> None:
-    from workbench.texts.batches import EncodedText
-    from workbench.texts.corpus import Corpus
-
-    ids = EncodedText.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
-    say(ids.copy(arguments.out))
-
-
-def _models(arguments: argparse.Namespace) -> None:
-    from workbench.models import registry
-
-    if arguments.model is None:
-        for name, _, fitted_on, description in registry.models().itertuples(index=False):
-            say(f"{name:<18} {description} (fitted on: {fitted_on})")
-        return
-    family = registry.model_class(arguments.model)
-    say(f"{inspect.getdoc(family)}\n\nSettings: {', '.join(sorted(_setting_names(family)))}")
+    return load(arguments.dataset, arguments.split, variant=arguments.variant, path=arguments.path)
 
 
 def _train(arguments: argparse.Namespace) -> None:
@@ -299,7 +200,7 @@ def _train(arguments: argparse.Namespace) -> None:
     if unknown and not hasattr(family, "fit_defaults"):  # a network checks its settings itself
         raise DataError(
             f"{arguments.model} has no setting {unknown[0]!r}",
-            remedy=f"`workbench models {arguments.model}` lists its settings",
+            remedy=f"its settings are {', '.join(sorted(_setting_names(family)))}",
         )
     model = _fit(arguments, family, settings)
     info: dict[str, Any] = getattr(model, "info", {})
@@ -314,28 +215,18 @@ def _fit(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -
     """Return a model fitted on the data of the command."""
     if family.fitted_on not in {"items", "texts"}:
         return _build(family, settings)
-    items, texts = _items(arguments), _texts(arguments)
+    items, texts = _items(arguments), arguments.texts
     on_items = family.fitted_on == "items"
     if (items if on_items else texts) is None:
-        options = "--dataset or --items" if on_items else "--texts or a --stream"
-        raise DataError(f"{arguments.model} is trained on {family.fitted_on}", remedy=f"name {options}")
+        option = "--dataset" if on_items else "--texts"
+        raise DataError(
+            f"{arguments.model} is trained on {family.fitted_on}", remedy=f"name them with {option}"
+        )
     if on_items:
         return family.fit(items, **settings)
-    if arguments.stream is not None and not hasattr(family, "fit_defaults"):
-        raise DataError(f"{arguments.model} is not trained on ids", remedy="name --texts")
     parameters = inspect.signature(family.fit).parameters
     extra = {"folder": arguments.out, "development": items}
     return family.fit(texts, **settings, **{name: extra[name] for name in extra if name in parameters})
-
-
-def _texts(arguments: argparse.Namespace) -> Any:
-    """Return the training texts of a command, or None."""
-    from workbench.texts.batches import EncodedText
-
-    if arguments.stream is not None and (arguments.texts, arguments.vocabulary) != (None, None):
-        remedy = "leave out --texts and --vocabulary, or --stream"
-        raise DataError("a stream has its own texts and vocabulary", remedy=remedy)
-    return arguments.texts if arguments.stream is None else EncodedText.open(arguments.stream)
 
 
 def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:
@@ -375,11 +266,11 @@ def _build(family: Any, settings: dict[str, Any]) -> Any:
 
 
 def _value(text: str) -> Any:
-    """Parse a value as JSON or Python; anything else is text."""
-    for read in (json.loads, ast.literal_eval):
-        with contextlib.suppress(ValueError, SyntaxError):
-            return read(text)
-    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
+    """Parse a value as Python; anything else is text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return _WORDS.get(text.lower(), text)
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -387,9 +278,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from workbench.models import registry
     from workbench.models.base import Predictor
     from workbench.predictions.store import predict
-    from workbench.storage.errors import check_option
 
-    items = _required_items(arguments)
+    items = _items(arguments)
     named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.model_names()]
     accepted = set().union(*(_setting_names(registry.model_class(name)) for name in named))
     for text in arguments.settings:
@@ -409,55 +299,6 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     say(evaluate(runs))
     for run in runs:
         say(f"kept as {run.run}")
-
-
-def _compare(arguments: argparse.Namespace) -> None:
-    from workbench.evaluation.align import align
-    from workbench.evaluation.comparison_text import comparison_text
-    from workbench.evaluation.model_predictions import items_of, run_of
-    from workbench.storage.files import write_atomic
-
-    where = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
-    logs = [name for name in arguments.run if Path(name).is_file() or Path(name).suffix in _LOGS]
-    stored = {name: run_of(name) for name in arguments.run if name not in logs}
-    of_runs = stored or arguments.dataset or arguments.path
-    runs: list[Any] = list(stored.values())
-    items: Any = items_of(runs, **where) if of_runs or not logs else None
-    if logs:
-        from workbench.evaluation.interchange.sample_logs import import_logs
-
-        variant = None if of_runs else arguments.variant
-        items, imported = import_logs(logs, items, variant=variant, filter=arguments.filter)
-        by_name = stored | dict(zip(logs, imported, strict=True))
-        runs = [by_name[name] for name in arguments.run]
-    annotations = None
-    if arguments.annotate:
-        from workbench.analysis.annotations import annotate
-
-        annotations = annotate(items)
-    comparison = align(items, runs, annotations=annotations)
-    say(comparison_text(comparison))
-    if arguments.html is not None:
-        from workbench.widgets.compare.compare import Compare
-
-        widget = Compare(comparison, annotations=annotations, remake=None, state={})
-        write_atomic(arguments.html, widget.to_html(limit=arguments.limit))
-        say(f"\nwritten to {arguments.html}")
-
-
-def _publish(arguments: argparse.Namespace) -> None:
-    from workbench.evaluation.model_predictions import items_of, run_of
-    from workbench.widgets.publish.site import publish, standard_views
-
-    runs = [run_of(name) for name in arguments.run]
-    if runs and arguments.items is None and arguments.dataset is None:
-        names = ("dataset", "split", "variant", "path")
-        items = items_of(runs, **{name: getattr(arguments, name) for name in names})
-    else:
-        items = _required_items(arguments)
-    views = standard_views(items, runs, annotated=arguments.annotate)
-    limits = {"max_items": arguments.max_items, "max_megabytes": arguments.max_megabytes}
-    say(f"written to {publish(arguments.folder, views, title=arguments.title, runs=runs, **limits)}")
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:

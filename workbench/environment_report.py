@@ -15,13 +15,12 @@ from pathlib import Path
 from workbench.storage import paths
 from workbench.storage.errors import DataError, reason
 from workbench.storage.packages import DISTRIBUTION, commit
-from workbench.storage.progress import say
 
 _VARIABLES = ("WORKBENCH_HOME", "WORKBENCH_DATA")
 
 
-def show_versions() -> None:
-    """Print the environment for an error report.
+def environment_report() -> dict[str, dict[str, str]]:
+    """Return the environment for an error report: values by name for each heading.
 
     Versions of the workbench, Python, the platform and the packages it uses; KenLM's programs, tagger,
     language model and GPU; folders, data sets that are found, and stored runs. The home folder is written as
@@ -29,19 +28,10 @@ def show_versions() -> None:
 
     Examples
     --------
-    >>> wb.show_versions()
-    workbench
-      version: 0.1.0
-    ...
+    >>> from workbench.environment_report import environment_report
+    >>> environment_report()["workbench"]["version"]
+    '0.1.0'
     """
-    for heading, entries in environment_report().items():
-        say(heading)
-        for name, value in entries.items():
-            say(f"  {name}: {value}")
-
-
-def environment_report() -> dict[str, dict[str, str]]:
-    """Return the content of `show_versions`: values by name for each heading."""
     return {
         "workbench": {
             "version": metadata.version(DISTRIBUTION),

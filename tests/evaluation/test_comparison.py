@@ -15,7 +15,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 import workbench as wb
 from workbench.evaluation.align import align
-from workbench.evaluation.comparison_text import comparison_text
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.replicates import replicates
@@ -206,7 +205,6 @@ def test_answers_that_cannot_be_predicted_are_named_where_they_are_more_than_a_t
     if named:
         text = "count as wrong: 12.5 % (“model 1”)."
         assert compared([a, b]).warnings[0].endswith(text)
-        assert text in comparison_text(compared([a, b]))
         for table in (evaluate([a, b], resamples=99), leaderboard([a, b], resamples=99)):
             assert text in table.attrs["warnings"][0]
             assert text in table._repr_html_()
@@ -416,18 +414,8 @@ def test_an_answer_of_probability_0_leaves_no_interval():
     assert pairs["log_prob_difference_low"].isna().all()
 
 
-def test_one_item_has_no_spread_and_a_comparison_reads_as_text():
+def test_one_item_has_no_spread():
     assert compared(several(2, n=1)).table()[["perplexity_low", "median_rank_high"]].isna().all(axis=None)
-    frames = several(2, books=4)
-    frames[1]["unit"] = "last-token"
-    text = comparison_text(compared(frames, annotations=annotated(frames[0])))
-    for part in (
-        "model 0 - model 1",
-        "sign-flip test by novel, exact",
-        "Accuracy by target_class",
-        "Warnings:",
-    ):
-        assert part in text
 
 
 def test_items_that_were_put_together_are_compared_as_any(tmp_path, monkeypatch):

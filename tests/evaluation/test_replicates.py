@@ -16,7 +16,6 @@ from refused import refused
 import workbench as wb
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.align import align
-from workbench.evaluation.comparison_text import comparison_text
 from workbench.models.baselines.chance import RandomWord
 
 RIGHT = np.array([[1, 1, 0, 0, 1, 0], [1, 0, 0, 1, 1, 0], [1, 1, 0, 0, 1, 1]], dtype=bool)  # seeds, items
@@ -208,7 +207,6 @@ def test_a_comparison_shows_replicates_as_one_row():
     assert "sign-flip test by item" in significance.test
     slices = comparison.slices(comparison.columns[0]) if comparison.columns else None
     assert slices is None or (slices.groupby("label")["n"].sum() == 120).all()
-    assert several["spread"].iloc[0] in comparison_text(comparison)
 
 
 def test_singles_are_compared_as_before_beside_replicates():

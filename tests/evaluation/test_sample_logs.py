@@ -14,7 +14,6 @@ from evaluation_logs import COLONEL, DUMPLINGS, ITEMS, PETRA, RECORDED, SAMPLE, 
 from refused import refused
 
 import workbench as wb
-from workbench import cli
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.predictions.store import runs
@@ -340,26 +339,6 @@ def test_a_filter_is_chosen_where_a_log_has_it():
     with pytest.raises(DataError):
         import_logs(paths, filter="x")
     refused(wb.compare_logs)
-
-
-def test_the_command_compares_logs(no_data, tmp_path, capsys):  # noqa: ARG001 - nothing is at hand
-    page = tmp_path / "page.html"
-    logs = [str(RECORDED / name) for name in ("samples_lambada_openai_local.jsonl", "inspect_last_word.eval")]
-    assert cli.main(["compare", *logs, "--html", str(page)]) == 0
-    output = capsys.readouterr().out
-    assert output.startswith("2 models on 3 items")
-    assert "exact McNemar test" in output
-    assert "samples_lambada_openai_local - mockllm/model" in output
-    assert "McNemar" in page.read_text(encoding="utf-8")
-    assert cli.main(["compare", *logs, "--filter", "x"]) == 1
-    assert "filter is 'x', expected one of none, includes, match" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["nowhere.jsonl", "nowhere.eval"])
-def test_the_command_says_that_a_log_is_missing(name, capsys):
-    assert cli.main(["compare", name, str(RECORDED / "inspect_choices.eval")]) == 1
-    assert f"workbench: {name}: " in (error := capsys.readouterr().err)
-    assert "No such file" in error
 
 
 def test_a_comparison_says_why_a_log_is_refused(no_data):  # noqa: ARG001 - nothing is at hand

@@ -4,22 +4,12 @@ import sys
 from pathlib import Path
 from unittest.mock import Mock
 
-import builders as b
-import pandas as pd
 import pytest
 
 from workbench import cli
-from workbench.datasets import load
 from workbench.models import LSTM, registry
 from workbench.models.base import Predictor
 from workbench.predictions import store as results
-from workbench.predictions.schema import from_answers
-
-
-@pytest.fixture
-def released(tmp_path):
-    lines = [f"it rained . the heron number {i} saw the eel" for i in range(8)]
-    return b.write(tmp_path / "raw", {"lambada_development_plain_text.txt": b.text(lines)})
 
 
 @pytest.mark.parametrize("folder", [None, "here"])
@@ -34,17 +24,6 @@ def test_fetch_can_say_what_it_would_do(folder, no_data, tmp_path, capsys):
     assert not (tmp_path / "here").exists()
 
 
-def test_show_prints_items_with_the_blank_and_the_answer(released, capsys):
-    assert cli.main(["show", "lambada", "dev", "--path", str(released), "-n", "3", "--seed", "1"]) == 0
-    output = capsys.readouterr().out
-    assert output.startswith("Items(8: 8 x lambada/dev/plain")
-    assert output.count("saw the _____\n= eel\n") == 3
-    for item in load("lambada", "dev", path=released).sample(3, seed=1):
-        assert f"{item.item_id}\n{item.passage}\n= {item.answer}\n" in output
-    assert cli.main(["show", "lambada", "--variant", "plain", "--path", str(released), "-n", "0"]) == 0
-    assert len(capsys.readouterr().out.strip().splitlines()) == 1
-
-
 OUT = ["--out", "here"]
 TEXTS = ["--texts", "a"]
 SAMPLE = ["--dataset", "sample"]
@@ -53,16 +32,13 @@ SAMPLE = ["--dataset", "sample"]
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["show", "lambada", "--path", "nowhere"], "nowhere"),
-        (["show", "lambada"], "lambada"),
-        (["compare", "nowhere/nothing", "--dataset", "lambada"], "nothing"),
+        (["evaluate", "here", "--dataset", "lambada", "--path", "nowhere"], "nowhere"),
+        (["evaluate", "here", "--dataset", "lambada"], "lambada"),
         (["reproduce", "--notebooks", "nowhere"], "nowhere"),
         (["train", "lstm", *OUT], "lstm is trained on texts"),
         (["train", "ngram", *OUT, *TEXTS, "--minutes", "3"], "no setting 'minutes'"),
         (["train", "next-word", *OUT], "ngram"),
-        (["train", "lstm", *OUT, *TEXTS, "--stream", "b"], "its own texts"),
-        (["train", "lstm", *OUT, "--stream", "b", "--vocabulary", "9"], "its own texts"),
-        (["evaluate", "here"], "expected items"),
+        (["train", "window-memory", *OUT], "window-memory is trained on items"),
         (["evaluate", "here", *SAMPLE], "no saved model"),
         (["evaluate", "lsa", *SAMPLE, "far=3"], "the setting is 'far'"),
         (["evaluate", "ngram", *SAMPLE], "missing a required argument: 'folder'"),
@@ -82,67 +58,14 @@ def test_what_goes_wrong_is_one_message(arguments, problem, tmp_path, monkeypatc
 
 def test_a_stopped_command_says_so(monkeypatch, capsys):
     monkeypatch.setattr("workbench.datasets.load", Mock(side_effect=KeyboardInterrupt))
-    assert cli.main(["show", "lambada"]) == 130
+    assert cli.main(["evaluate", "here", "--dataset", "lambada"]) == 130
     assert capsys.readouterr().err == "workbench: stopped\n"
-
-
-@pytest.fixture
-def two_runs(no_data, released):
-    """Two stored runs on the released passages: one knows the answer of half of them."""
-    items = load("lambada", "dev", path=released)
-    ids = items.frame["item_id"].tolist()
-    for name, words in (("half", ["eel"] * 4 + ["cat"] * 4), ("never", ["dog"] * 8)):
-        answers = dict(zip(ids, words, strict=True))
-        results.keep(items, from_answers(items, answers, model=f"{name} right"), name=name)
-    return no_data / "runs"
-
-
-def test_compare_prints_models_and_pairs_and_writes_a_page(two_runs, released, tmp_path, capsys):
-    out = tmp_path / "out.html"
-    options = ["--path", str(released), "--html", str(out), "--limit", "3"]
-    assert cli.main(["compare", "half", str(two_runs / "never"), *options]) == 0
-    output = capsys.readouterr().out
-    assert output.startswith("2 models on 8 items; 95 % intervals\n")
-    lines = {line.split("  ")[0]: line for line in output.splitlines()}
-    assert "50.0 [" in lines["half right"]
-    assert "+50.0 [" in lines["half right - never right"]
-    assert lines["half right - never right"].split()[-6:] == ["4", "/", "0", "0.13", "0.13", "0.13"]
-    assert f"written to {out}" in output
-    page = out.read_text(encoding="utf-8")
-    assert page.count("lambada/dev/") == 3
-    assert "half right right, never right wrong" in page
-    assert "Difference +50.0 points" in page
-    assert list(tmp_path.glob("*.html*")) == [out]
-
-
-def test_compare_finds_the_items_by_what_the_runs_name(two_runs, released, monkeypatch, capsys):
-    monkeypatch.setenv("WORKBENCH_DATA", str(released))
-    assert cli.main(["compare", "half", "--dataset", "lambada", "--split", "dev", "--variant", "plain"]) == 0
-    one = capsys.readouterr().out
-    assert cli.main(["compare", "half"]) == 0
-    assert capsys.readouterr().out == one
-    assert "Pairs" not in one
-    assert cli.main(["compare", "half", "--split", "control"]) == 1
-    assert capsys.readouterr().err
-    (two_runs / "half" / "run.json").write_text("{}")
-    assert cli.main(["compare", str(two_runs / "half")]) == 1
-    assert "the description of this run cannot be read" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("two_runs")
-def test_compare_can_annotate(released, monkeypatch, capsys):
-    def annotate(items):
-        return pd.DataFrame({"item_id": items.frame["item_id"], "target_class": ["PN", "CN"] * 4})
-
-    monkeypatch.setattr("workbench.analysis.annotations.annotate", annotate)
-    assert cli.main(["compare", "half", "never", "--path", str(released), "--annotate"]) == 0
-    assert "\nproper noun   4        50.0          0.0\n" in capsys.readouterr().out
 
 
 def test_the_command_is_installed():
     program = Path(sys.executable).with_name("workbench")
     done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
-    for command in ("list", "fetch", "show", "compare", "reproduce"):
+    for command in ("lab", "setup", "versions", "list", "fetch", "train", "evaluate", "reproduce"):
         assert f"\n    {command}" in done.stdout
 
 
@@ -155,11 +78,9 @@ def novel(no_data, tmp_path):  # noqa: ARG001 - a home
 
 
 def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_path, capsys):
-    ids = str(tmp_path / "ids")
-    assert cli.main(["stream", "--texts", str(novel), "--vocabulary", "6", "--out", ids]) == 0
-    novel.unlink()  # ids are all that is needed
     folder = tmp_path / "lstm"
-    train = ["train", "width=8", "lstm", "--stream", ids, "--out", str(folder), "rows=2", "--tokens", "60"]
+    train = ["train", "width=8", "lstm", "--texts", str(novel), "--out", str(folder), "rows=2"]
+    train += ["--vocabulary", "6", "--tokens", "60"]
     train += ["--device", "cpu", *SAMPLE, "length=5", "softmax=full", "evaluations=1"]
     assert cli.main(train) == 0
     assert cli.main(train) == 0  # found again
@@ -204,17 +125,6 @@ def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
     ]:
         assert cli.main(["evaluate", *models, *SAMPLE, "--variant", "msrcc"]) == 0
         assert shown in capsys.readouterr().out
-
-
-def test_models_lists_models_and_settings(capsys):
-    assert cli.main(["models"]) == 0
-    output = capsys.readouterr().out
-    assert [line.split()[0] for line in output.splitlines()] == registry.model_names()
-    assert cli.main(["models", "lstm"]) == 0
-    assert {"width", "rows", "epochs"} <= set(re.findall(r"\w+", capsys.readouterr().out))
-    for name, setting in (("causal-lm", "dtype"), ("server", "retries"), ("ngram", "temporary")):
-        assert cli.main(["models", name]) == 0
-        assert setting in re.findall(r"\w+", capsys.readouterr().out.rpartition("Settings:")[2])
 
 
 def test_options_are_read_as_json_or_python_writes_them():

@@ -1,4 +1,4 @@
-"""`wb.show_versions` says what a report needs, whatever is broken, and nothing personal."""
+"""`workbench versions` says what a report needs, whatever is broken, and nothing personal."""
 
 import getpass
 import importlib.metadata

@@ -22,7 +22,6 @@ from random_predictions import annotated, predicted
 from refused import refused
 
 import workbench as wb
-from workbench import cli
 from workbench.datasets.fetch import entries
 from workbench.items.notes import write_notes
 from workbench.storage.errors import DataError
@@ -422,21 +421,3 @@ def test_columns_with_two_headings_have_both_in_their_name(folder, read):
     columns = {each["name"]: cells_of(data, each["name"]) for each in data["columns"]}
     assert columns == {"model": ["a", "b"], "rank mean": ["2", "8"], "rank count": ["2", "1"]}
     refused(wb.publish, folder, {"x": scores.set_index("model", drop=False)})
-
-
-# -- the command
-
-
-def test_the_command_publishes_runs_and_items(folder, capsys, read):
-    items = wb.load("sample", "dev", variant="plain")
-    run = wb.predict(items, wb.models.RandomWord("passage"))
-    assert cli.main(["publish", str(folder), "--run", run.run, "--title", "Ours", "--max-items", "9"]) == 0
-    assert "index.html" in capsys.readouterr().out
-    pages = {"index", "about", "passages", "models", "measures"}
-    assert {path.stem for path in folder.glob("*.html")} == pages
-    assert run.run in read("about")
-    assert data_of(read("models"))["n"] == 9
-    assert cli.main(["publish", str(folder), "--dataset", "sample", "--max-megabytes", "0.1"]) == 0
-    assert {path.stem for path in folder.glob("*.html")} == {"index", "about", "passages"}
-    assert cli.main(["publish", str(folder)]) == 1
-    assert "expected items, got none" in capsys.readouterr().err

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ from workbench.predictions.schema import (
     from_table,
     typed_predictions,
 )
-from workbench.predictions.store import INFO, Run, find_run, open_run, run_folder
+from workbench.predictions.store import Run, find_run, open_run, run_folder
 from workbench.storage.errors import DataError
 
 Floats = npt.NDArray[np.float64]
@@ -329,46 +327,3 @@ def one_value(column: pd.Series[Any]) -> Any:
 def floats(column: pd.Series[Any]) -> Floats:
     """Return a nullable column as numbers, null as NaN."""
     return np.asarray(column.astype("Float64").to_numpy(dtype=float, na_value=np.nan), dtype=np.float64)
-
-
-def items_of(
-    runs: Any,
-    *,
-    dataset: str | None = None,
-    split: str | None = None,
-    variant: str | None = None,
-    path: Path | str | None = None,
-) -> Items:
-    """Load the items that predictions are about.
-
-    `dataset`, `split`, `variant` and `path` are those of :func:`workbench.datasets.load`; the runs name what
-    is not passed, the variant being that of most runs (of the whole items, if models saw a part of them).
-    Raise DataError if they name several sets, or the items are not found.
-    """
-    from workbench.datasets import load  # noqa: PLC0415 - only where no items are given
-
-    named: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
-    unnamed = dataset is None or split is None or variant is None
-    columns = ("model", "run", "dataset", "split", "variant")
-    for frame in predictions_of(runs, columns=("item_id", *columns)) if unnamed else ():
-        sets, splits, forms = (frame[name].dropna().unique().tolist() for name in columns[2:])
-        forms = list(dict.fromkeys(split_variant(form)[0] for form in forms))
-        for key in {(dataset or a, split or b) for a in sets for b in splits}:
-            named.setdefault(key, Counter())[tuple(forms)] += 1
-    if unnamed and len(named) != 1:
-        names = ", ".join(" ".join(key) for key in named) or "none"
-        raise DataError(
-            f"expected predictions of one data set and split, got {names}",
-            remedy="compare predictions of the same data set and split, and say which items",
-        )
-    (dataset, split), counts = next(iter(named.items()), ((dataset, split), Counter()))
-    variants = (variant,) if variant is not None else counts.most_common(1)[0][0]
-    return Items.concat(load(str(dataset), split, variant=name, path=path) for name in variants)
-
-
-def run_of(name: str) -> Run:
-    """Return a stored run by its name, or by the folder that it lies in."""
-    folder = Path(name)
-    if not (folder / INFO).is_file() or folder.name == name:
-        return find_run(name)
-    return open_run(folder.resolve())

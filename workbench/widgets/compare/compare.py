@@ -418,7 +418,7 @@ def compare_logs(
 ) -> Compare:
     """Compare the models of evaluation logs of any program by a paired test, which these logs lack.
 
-    Items are matched by their text. ``workbench compare a.jsonl b.jsonl`` prints the same comparison.
+    Items are matched by their text.
 
     Parameters
     ----------

@@ -245,24 +245,3 @@ def _versions() -> list[tuple[str, str]]:
         versions = library_versions()
     made = [("commit", commit() or "not known"), ("made on", dt.datetime.now(dt.UTC).date().isoformat())]
     return [*versions.items(), *made]
-
-
-def standard_views(items: Items, runs: Sequence[Run], *, annotated: bool) -> dict[str, Any]:
-    """Return the default views of the command line: passages, charts, models and measures."""
-    from workbench.widgets.browser.browser import browse  # noqa: PLC0415 - slow to import
-    from workbench.widgets.compare.compare import compare  # noqa: PLC0415
-
-    annotations = None
-    views: dict[str, Any] = {}
-    if annotated:
-        from workbench.analysis.annotations import annotate  # noqa: PLC0415
-        from workbench.widgets.explore.explore import explore  # noqa: PLC0415
-
-        annotations = annotate(items)
-        views["Explore"] = explore(items, annotations)
-    views = {"Passages": browse(items, annotations, list(runs) or None), **views}
-    if runs:
-        from workbench.evaluation.metrics import evaluate  # noqa: PLC0415
-
-        views |= {"Models": compare(items, list(runs), annotations), "Measures": evaluate(list(runs))}
-    return views
