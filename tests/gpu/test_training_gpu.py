@@ -22,10 +22,6 @@ def test_a_number_is_looked_for_now_and_then_and_the_weights_wait(tmp_path):
     tiny.a_loss_that_is_not_finite_stops_it("cuda", tmp_path, tolerance=1e-5, log_every=20)
 
 
-def test_out_of_memory():
-    tiny.out_of_memory_takes_fewer_rows_at_a_time("cuda", tolerance=1e-4)
-
-
 def test_interrupted_and_gone_on_with(tmp_path):
     tiny.it_continues_as_if_it_had_never_stopped("cuda", tmp_path, tolerance=1e-4)
 

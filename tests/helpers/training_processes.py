@@ -60,7 +60,7 @@ def killed(folder):
 def one_of(rank, port, folder, out, options):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    network = Tiny(seed=3 + rank, most=3 if rank == 1 else None)  # other weights, and less memory
+    network = Tiny(seed=3 + rank)  # other weights
     network.bad = options.get("bad") if rank == 1 else None
     chosen, scored = settings(12, evaluations=2), []
 

@@ -185,7 +185,7 @@ def write_judgments(folder, _):
 
 def write_checkpoint(folder, step):
     weights = {"a": torch.arange(6.0).view(2, 3) * step}
-    state = checkpoint.TrainingState(step, {"text": {"key": "x"}}, {"seconds": 1.5}, weights, {"carried": []})
+    state = checkpoint.TrainingState(step, "x", {"seconds": 1.5}, weights, {"carried": []})
     checkpoint.save_checkpoint(folder, state, keep=[1])
 
 

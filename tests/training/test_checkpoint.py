@@ -8,7 +8,7 @@ from workbench.training.checkpoint import INFO, STATE, WEIGHTS, TrainingState
 def one(step, **info):
     tensors = {"a": torch.arange(6.0).view(2, 3).T, "b": torch.tensor([step])}
     state = {"random": [[torch.arange(4, dtype=torch.uint8)]], "carried": []}
-    return TrainingState(step, {"text": {"key": "x"}}, {"seconds": 1.5, **info}, tensors, state)
+    return TrainingState(step, "x", {"seconds": 1.5, **info}, tensors, state)
 
 
 def names(folder):
@@ -19,7 +19,7 @@ def test_what_is_read_is_what_was_saved(tmp_path):
     checkpoint.save_checkpoint(tmp_path / "new", one(12, history=[1, 2]))
     assert names(tmp_path / "new" / "step-00000012") == sorted([WEIGHTS, STATE, INFO])
     state = checkpoint.newest(tmp_path / "new")
-    assert (state.step, state.identity) == (12, {"text": {"key": "x"}})
+    assert (state.step, state.identity) == (12, "x")
     assert state.info == {"seconds": 1.5, "history": [1, 2]}
     assert equal(state.weights, one(12).weights)
     assert torch.equal(state.state["random"][0][0], torch.arange(4, dtype=torch.uint8))

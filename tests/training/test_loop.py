@@ -19,7 +19,6 @@ from workbench.training.loop import train
     [
         tiny.it_learns_and_records_how,
         tiny.a_loss_that_is_not_finite_stops_it,
-        tiny.out_of_memory_takes_fewer_rows_at_a_time,
         tiny.it_continues_as_if_it_had_never_stopped,
     ],
 )
@@ -165,9 +164,8 @@ def test_a_limit_in_minutes_is_one(interrupted, tmp_path, monkeypatch):
     assert training.steps == training.last["step"] == len(rates)
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize("keep", ["best", "last"])
-def test_it_stops_early_and_keeps_the_best(tmp_path, on_disk, keep):
+def test_it_stops_early_and_keeps_the_best(tmp_path, keep):
     scores = iter([5.0, 3.0, math.nan, 3.0, 9.0, 1.0])
     seen = []
 
@@ -175,29 +173,23 @@ def test_it_stops_early_and_keeps_the_best(tmp_path, on_disk, keep):
         seen.append(weights(network))
         return {"perplexity": next(scores)}
 
-    network, folder = Tiny(), tmp_path if on_disk else None
+    network = Tiny()
     chosen = settings(60, evaluations=6, patience=3, keep=keep)
-    training = train(network, Counting(), chosen, evaluate=score, folder=folder)
+    training = train(network, Counting(), chosen, evaluate=score, folder=tmp_path)
     assert training.stopped == "early"
     assert len(seen) == 5
     assert equal(weights(network), seen[1 if keep == "best" else 4])
-    if on_disk:
-        assert sorted(path.name for path in tmp_path.glob("step*")) == ["step-00000020", "step-00000050"]
-        again = Tiny(seed=1)
-        once_more = train(again, Counting(), chosen, evaluate=score, folder=folder)
-        assert once_more.stopped == "early"
-        assert equal(weights(again), weights(network))
-        assert len(seen) == 5
+    assert sorted(path.name for path in tmp_path.glob("step*")) == ["step-00000020", "step-00000050"]
+    again = Tiny(seed=1)
+    once_more = train(again, Counting(), chosen, evaluate=score, folder=tmp_path)
+    assert once_more.stopped == "early"
+    assert equal(weights(again), weights(network))
+    assert len(seen) == 5
 
 
 def test_a_missing_score_is_noted():
     training = train(Tiny(), Counting(), settings(4, evaluations=2), evaluate=lambda _: {"accuracy": 0.1})
     assert [note for note in training.notes if "'perplexity'" in note and "accuracy" in note]
-
-
-def test_not_one_row_fits():
-    caught = refused(train, Tiny(most=0), Counting(), settings())
-    assert "narrower" in caught.remedy
 
 
 def test_without_a_compiler_it_trains_uncompiled(monkeypatch):

@@ -7,7 +7,6 @@ to batch, and restores the generators of Python and numpy as well.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 import warnings
@@ -31,6 +30,9 @@ from workbench.training.settings import TrainingSettings
 
 WEIGHTS, STATE, INFO = "weights.safetensors", "state.pt", "info.json"
 
+CHECKPOINT_VERSION = 2
+"""Form of the files; raised when a checkpoint of an earlier form is not continued."""
+
 _NAME = re.compile(r"step-\d{8,}")
 
 
@@ -39,7 +41,7 @@ class TrainingState:
     """The state of a training after a step."""
 
     step: int
-    identity: dict[str, Any]  # of the training, as JSON can hold it: no other continues from here
+    identity: str  # of the training: no other continues from here
     info: dict[str, Any]  # history and other numbers, as JSON can hold them
     weights: dict[str, Tensor]  # as `weights` returns them
     state: dict[str, Any]  # optimiser, carried state, random generators: tensors, and lists and dicts of them
@@ -127,33 +129,16 @@ def set_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
             values.copy_(tensors[name])
 
 
-def shapes(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return type and shape of each tensor in words."""
-    return {name: f"{str(values.dtype)[6:]} {tuple(values.shape)}" for name, values in tensors.items()}
-
-
-def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
-    """Return in words where two mappings differ first; an empty string if they are equal."""
-    for name in [*here, *there]:
-        if here.get(name) != there.get(name):
-            return f"{name} is {there.get(name, 'missing')} there and {here.get(name, 'missing')} here"
-    return ""
-
-
-def identity(
-    network: nn.Module, batches: Batches, settings: TrainingSettings, key: str
-) -> dict[str, dict[str, Any]]:
-    """Return the identity of a training by section, as JSON values."""
-    first = hashlib.sha256()
-    for name, values in sorted(batches.batch(0).items()):
-        first.update(f"{name} {values.dtype} {values.shape} ".encode() + values.tobytes())
-    sizes = {name: getattr(batches, name) for name in ("rows", "tokens", "steps", "carried")}
-    return {
-        "network": shapes(weights(network)),
-        "settings": settings.identity(),
-        "batches": {"kind": type(batches).__name__, **sizes, "first": first.hexdigest()},
-        "text": {"key": key},
+def identity(network: nn.Module, batches: Batches, settings: TrainingSettings, key: str) -> str:
+    """Return a digest of a training: of its network, settings, first batch, and the `key` of its data."""
+    shapes = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in weights(network).items()}
+    first = {
+        name: [str(values.dtype), list(values.shape), digest(values.tobytes())]
+        for name, values in batches.batch(0).items()
     }
+    sizes = [getattr(batches, name) for name in ("rows", "tokens", "steps", "carried")]
+    content = [CHECKPOINT_VERSION, shapes, settings.identity(), type(batches).__name__, sizes, first, key]
+    return digest(json.dumps(content, sort_keys=True))
 
 
 @contextlib.contextmanager

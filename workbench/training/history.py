@@ -72,7 +72,7 @@ class Training:
         ``step``, ``tokens``, ``seconds``, and the scores on development items there; shares, such as
         ``accuracy``, are between 0 and 1.
     notes : list of str
-        What happened, such as fewer rows at a time.
+        What happened, such as a compiler that failed.
     stopped : {"", "finished", "early", "interrupted", "not a number"}
         How it ended; empty while it runs.
     best_by : str, default "perplexity"

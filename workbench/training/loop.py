@@ -1,9 +1,7 @@
 """Training of a network: the loop, from top to bottom.
 
 Devices, processes, mixed precision and sums over processes come from accelerate. Its ``prepare`` is not used:
-DistributedDataParallel sums gradients while they are computed, so a process that runs out of memory in the
-middle would leave the others waiting. Nor is ``find_executable_batch_size``: it collects garbage before each
-call (0.2 s); what tells an error of memory and empties the device's cache is accelerate's.
+NCCL, on which DistributedDataParallel sums the gradients of GPUs, has no sum of sparse ones.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs, broadcast, broadcast_object_list, gather_object
-from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from torch import Tensor, nn
 
 from workbench.storage.errors import DataError
@@ -34,7 +31,7 @@ from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
 from workbench.training.checkpoint import TrainingState, random_state, seed_generators, set_random_state
 from workbench.training.history import STOPPED, Progress, Training
-from workbench.training.optimiser import AdamW
+from workbench.training.optimiser import SparseAdamW, dense_optimiser
 from workbench.training.settings import TrainingSettings, torch_device
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
@@ -76,7 +73,8 @@ def train(
     settings : TrainingSettings
     evaluate : Evaluate, optional
     folder : Path, optional
-        Folder of the checkpoints. With a whole one in it the training continues from there.
+        Folder of the checkpoints. With a complete one in it the training continues from there. Without a
+        folder the network has the last weights at the end, not the best.
     progress : Progress, optional
         Progress callback; silent by default.
     name : str
@@ -96,9 +94,9 @@ def train(
         while not run.stopped:
             batch = run.batch()  # the rows of this process, on its device
             loss, state = run.gradients(batch)  # means over all processes
-            norm = nn.utils.clip_grad_norm_(run.optimiser.changed(), settings.clip or math.inf)
+            norm = nn.utils.clip_grad_norm_([*run.dense, *run.sparse.rows()], settings.clip or math.inf)
             run.detect_non_finite(loss, norm)  # from then on no step changes anything
-            run.optimiser.step(settings.rate(run.step, run.share), skip=run.bad)
+            run.update(settings.rate(run.step, run.share))
             run.finish_step(loss, state)  # and log, evaluate, save, stop, where that is due
     return run.training
 
@@ -132,10 +130,11 @@ class _Run:
             )
         self.rows = slice(accelerator.process_index * rows, (accelerator.process_index + 1) * rows)
         self.micro_rows = min(settings.micro_rows or rows, rows)  # rows that are computed at a time
-        self.trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+        trained = [weight for weight in network.parameters() if weight.requires_grad]
         sparse = {id(module.weight) for module in network.modules() if getattr(module, "sparse", False)}
-        self.sparse = {name for name, weight in self.trained.items() if id(weight) in sparse}
-        self.optimiser = AdamW(self.trained, settings)
+        self.dense = [weight for weight in trained if id(weight) not in sparse]
+        self.optimiser = dense_optimiser(self.dense, settings)
+        self.sparse = SparseAdamW([weight for weight in trained if id(weight) in sparse], settings)
         compiled = bool(self.gpus) if settings.compile is None else settings.compile
         self.forward: Callable[..., Any] = torch.compile(network) if compiled else network
         self.step = 0  # steps that are done
@@ -146,8 +145,7 @@ class _Run:
         zero = torch.zeros((), dtype=torch.float64, device=self.device)
         self._good, self._first_step = zero.clone(), 0  # number of finite steps since the first one here
         self._bad_step: int | None = None
-        self._loss = zero  # sum since the last point
-        self._best: dict[str, Tensor] = {}
+        self._loss, self._point_step = zero, 0  # sum since the last point, and the step of that
         self._begun = self._saved = self._lap = self._step_begun = time.monotonic()
 
     @property
@@ -190,7 +188,7 @@ class _Run:
             training, name=name, folder=self.folder, device=str(self.device),
             steps=settings.steps or training.steps,
             best_by=settings.best_by, unit=self.batches.unit,
-            parameters=sum(weight.numel() for weight in self.trained.values()),
+            parameters=sum(weight.numel() for weight in [*self.dense, *self.sparse.weights]),
         )  # fmt: skip
         if self.stopped in {"interrupted", "not a number"}:
             self.training.stopped = ""
@@ -205,32 +203,28 @@ class _Run:
             else:  # by other processes, or on another kind of device
                 seed_generators(seed + self.step, self.device)
         broadcast(self.network.state_dict())
-        self._before = random_state(self.device)
         self.progress.begin(self.training, self.step)
 
     def _continue(self, checkpoint: TrainingState) -> None:
         """Restore weights, optimiser and carried state from a checkpoint of the same training."""
-        for section, values in self.identity.items():
-            if problem := checkpoints.difference(values, checkpoint.identity.get(section, {})):
-                raise DataError(
-                    f"this folder holds a training with different {section}: {problem}",
-                    file=self.folder,
-                    remedy="pass another folder, or remove this one to begin anew",
-                )
+        if checkpoint.identity != self.identity:
+            raise DataError(
+                "this folder holds a training with another network, other settings or another text",
+                file=self.folder,
+                remedy="pass another folder, or remove this one to begin anew",
+            )
         checkpoints.set_weights(self.network, checkpoint.weights)
-        self.optimiser.load(checkpoint.state["optimiser"])
-        self.step = self._first_step = checkpoint.step
+        self.optimiser.load_state_dict(checkpoint.state["optimiser"])
+        self.sparse.load(checkpoint.state["sparse"])
+        self.step = self._first_step = self._point_step = checkpoint.step
         if carried := checkpoint.state["carried"]:
             self.state = tuple(values[self.rows].clone().to(self.device) for values in carried)
-        self.micro_rows = min(self.micro_rows, checkpoint.info["micro_rows"])
-        self._loss.fill_(checkpoint.info["pending"][0])
         self._share_before, self.share = checkpoint.info["shares"]
         self._begun -= checkpoint.info["seconds"]
 
     def batch(self) -> dict[str, Tensor]:
         """Return the rows of this process of the next batch, on the device."""
         self._step_begun = time.monotonic()
-        self._before = random_state(self.device)  # a step that runs out of memory is repeated
         arrays = self.batches.batch(self.step, self.rows)
         tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
         if self.gpus:
@@ -239,47 +233,35 @@ class _Run:
 
     def gradients(self, batch: dict[str, Tensor]) -> tuple[Tensor, State]:
         """Set the gradients of the mean loss of a batch; return the loss and the carried state after it."""
-        while (result := self._backward(batch)) is None:
-            self._halve()
-        total, state = result
-        several = self.accelerator.num_processes > 1
-        for name, weight in self.trained.items():
-            if weight.grad is None:  # it had no part in this batch
-                weight.grad = torch.zeros_like(weight)
-                weight.grad = weight.grad.to_sparse(1) if name in self.sparse else weight.grad
-            if several:
-                mean = self.accelerator.reduce(weight.grad.to_dense(), "mean")
-                weight.grad = mean.to_sparse(1) if name in self.sparse else mean
-        return self.accelerator.reduce(total, "mean") if several else total, state
-
-    def _backward(self, batch: dict[str, Tensor]) -> tuple[Tensor, State] | None:
-        """Compute loss and gradients of this process in micro-batches; None if memory runs out."""
-        for weight in self.trained.values():
-            weight.grad = None
+        self.network.zero_grad(set_to_none=True)
         rows = len(next(iter(batch.values())))
         total, states = torch.zeros((), device=self.device), []
-        try:
-            for start in range(0, rows, self.micro_rows):
-                micro = slice(start, min(start + self.micro_rows, rows))
-                state = None if self.state is None else tuple(values[micro] for values in self.state)
-                with self.accelerator.autocast():
-                    loss, after = self._forward({name: value[micro] for name, value in batch.items()}, state)
-                loss = loss * ((micro.stop - micro.start) / rows)
-                loss.backward()
-                total += loss.detach()
-                if after is not None and self.batches.carried:
-                    states.append([values.detach() for values in after])
-            return total, tuple(map(torch.cat, zip(*states, strict=True))) if states else None
-        except Exception as error:
-            if should_reduce_batch_size(error):
-                return None
-            raise
+        for start in range(0, rows, self.micro_rows):
+            micro = slice(start, min(start + self.micro_rows, rows))
+            state = None if self.state is None else tuple(values[micro] for values in self.state)
+            with self.accelerator.autocast():
+                loss, after = self._forward({name: value[micro] for name, value in batch.items()}, state)
+            loss = loss * ((micro.stop - micro.start) / rows)
+            loss.backward()
+            total += loss.detach()
+            if after is not None and self.batches.carried:
+                states.append([values.detach() for values in after])
+        for is_sparse, weights in ((False, self.dense), (True, self.sparse.weights)):
+            for weight in weights:
+                if weight.grad is None:  # it had no part in this batch
+                    weight.grad = torch.zeros_like(weight)
+                if self.accelerator.num_processes > 1:
+                    weight.grad = self.accelerator.reduce(weight.grad.to_dense(), "mean")
+                if is_sparse and not weight.grad.is_sparse:
+                    weight.grad = weight.grad.to_sparse(1)
+        carried = tuple(map(torch.cat, zip(*states, strict=True))) if states else None
+        return self.accelerator.reduce(total, "mean"), carried
 
     def _forward(self, batch: dict[str, Tensor], state: State) -> Any:
         try:
             return self.forward(batch, state)
         except Exception as error:
-            if self.forward is self.network or should_reduce_batch_size(error):
+            if self.forward is self.network:
                 raise
             self.forward = self.network
             result = self.network(batch, state)  # an error of the network itself is raised here
@@ -287,22 +269,18 @@ class _Run:
             self._note(f"torch.compile failed, so it is not used ({type(error).__name__}: {reason})")
             return result
 
-    def _halve(self) -> None:
-        """Halve the micro-batch from now on, and repeat the step."""
-        if self.micro_rows == 1:
-            raise DataError(
-                f"not one row of a batch fits into the memory of {self.device}",
-                remedy="make the network narrower or the rows shorter, or use another device",
-            )
-        self.micro_rows = (self.micro_rows + 1) // 2
-        clear_device_cache(garbage_collection=True)
-        set_random_state(self._before, self.device)
-        self._note(f"out of memory: {self.micro_rows:,} rows at a time now, same gradient but for dropout")
-
     def detect_non_finite(self, loss: Tensor, norm: Tensor) -> None:
         """Detect a loss or gradient that is not finite, without waiting for the device."""
         self.bad = torch.maximum(self.bad, (~(loss.isfinite() & norm.isfinite())).float())
         self._good += 1 - self.bad
+
+    def update(self, rate: float) -> None:
+        """Update the weights at a learning rate, unless a loss or gradient was not finite."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.found_inf = self.bad  # type: ignore[attr-defined] # as torch's GradScaler sets it
+        self.optimiser.step()
+        self.sparse.step(rate, skip=self.bad)
 
     def finish_step(self, loss: Tensor, state: State) -> None:
         """Count a step, then evaluate, save and report where due."""
@@ -317,7 +295,7 @@ class _Run:
         self.progress.step()
         every, pause = self.settings.log_every, max(_SECOND, self.seconds / _POINTS)
         due = self.step % every == 0 if every else time.monotonic() - self._lap >= pause
-        if self.first and (due or not self.gpus) and self._is_good() and due:
+        if self.first and due and self._is_good():
             self._add_point()
         self._after_step()
 
@@ -354,7 +332,7 @@ class _Run:
         stop = "finished" if last else "early" if self._patience_is_over() else ""
         if self.interrupts.asked and (not last or owed):
             stop = "interrupted"
-        if self.first and (save or stop) and self._is_good() and stop:
+        if self.first and (save or stop) and self._is_good():
             self._add_point()
         if self._bad_step is not None:
             stop = "not a number"
@@ -383,11 +361,10 @@ class _Run:
             )
         best = training.best.get("step", self.step)
         is_over = training.stopped in {"finished", "early"}
-        if is_over and self.settings.keep == "best" and best != self.step and self.first:
-            folder = self.folder and self.folder / checkpoints.folder_name(best)
-            saved = checkpoints.read_checkpoint(folder) if folder else None
-            if weights := saved.weights if saved else self._best:
-                checkpoints.set_weights(self.network, weights)
+        if is_over and self.settings.keep == "best" and best != self.step and self.writes is not None:
+            saved = checkpoints.read_checkpoint(self.writes / checkpoints.folder_name(best))
+            if saved is not None:
+                checkpoints.set_weights(self.network, saved.weights)
             else:
                 self._note(f"the weights of step {best:,}, the best ones, are gone; these are the last ones")
         broadcast(self.network.state_dict())
@@ -423,9 +400,6 @@ class _Run:
             self._note(f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}")
         training.scores.append({**self._progress(), **scores})
         self.progress.update(training)
-        if training.best.get("step") == self.step and self.folder is None and self.settings.keep == "best":
-            weights = checkpoints.weights(self.network)
-            self._best = {name: tensor.cpu().clone() for name, tensor in weights.items()}
 
     def _is_evaluated(self) -> bool:
         scores = self.training.scores
@@ -445,22 +419,19 @@ class _Run:
             self._bad_step = self._first_step + int(self._good.item())
         return self._bad_step is None
 
-    def _since_point(self) -> int:
-        history = self.training.history
-        return self.step - (history[-1]["step"] if history else 0)
-
     def _add_point(self) -> None:
         """Add a point to the history, unless there is one of this step."""
-        since, now = self._since_point(), time.monotonic()
-        if not since:
+        n_steps, now = self.step - self._point_step, time.monotonic()
+        if not n_steps:
             return
-        here = min(since, self.step - self._first_step)  # steps since then in this process
-        speed = here * self.batches.tokens / (now - self._lap) if here else math.nan
-        point = {"loss": self._loss.item() / since, "tokens_per_second": speed}
-        rate = self.settings.rate(self.step - 1, self._share_before)
-        self.training.history.append({**self._progress(), **point, "learning_rate": rate})
+        point = {
+            "loss": self._loss.item() / n_steps,
+            "tokens_per_second": n_steps * self.batches.tokens / (now - self._lap),
+            "learning_rate": self.settings.rate(self.step - 1, self._share_before),
+        }
+        self.training.history.append({**self._progress(), **point})
         self._loss.zero_()
-        self._lap = now
+        self._lap, self._point_step = now, self.step
         self.progress.update(self.training)
 
     def _save(self) -> None:
@@ -468,7 +439,6 @@ class _Run:
         if self.stopped == "not a number":
             self._is_good()
             self.step = self.step if self._bad_step is None else self._bad_step
-            set_random_state(self._before, self.device)
         start = time.monotonic()
         carried = None if self.state is None else self.accelerator.gather(self.state)
         random = gather_object([random_state(self.device)])
@@ -477,11 +447,10 @@ class _Run:
                 "training": self.training.to_json(),
                 "seconds": self.seconds,
                 "shares": [self._share_before, self.share],
-                "pending": [self._loss.item(), self._since_point()],
-                "micro_rows": self.micro_rows,
             }
             state = {
-                "optimiser": self.optimiser.state,
+                "optimiser": self.optimiser.state_dict(),
+                "sparse": self.sparse.state,
                 "carried": [values.cpu().clone() for values in carried or ()],
                 "random": random,
             }

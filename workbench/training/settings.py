@@ -79,7 +79,7 @@ class TrainingSettings:
     compile : bool, optional
         Whether to use ``torch.compile``; by default on a GPU.
     micro_rows : int, optional
-        Rows of a batch that are computed at a time. By default as many as the memory holds.
+        Rows of a batch that are computed at a time; fewer take less memory. By default all.
 
     Raises
     ------
