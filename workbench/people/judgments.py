@@ -134,11 +134,7 @@ def add_judgments(judgments: pd.DataFrame, folder: Path | str | None = None) -> 
         except (TypeError, ValueError) as error:
             problem = f"this is not a judgment ({error}): {values!r:.100}"
             raise DataError(problem, remedy=f"give it the columns {', '.join(COLUMNS)}") from error
-    return rejected_of(rows, record_judgments(rows, folder))
-
-
-def rejected_of(rows: Sequence[_Row], reasons: Sequence[str]) -> pd.DataFrame:
-    """Return the rows that have a reason not to be in the table, with that reason."""
+    reasons = record_judgments(rows, folder)
     rejected = [{**row, "reason": reason} for row, reason in zip(rows, reasons, strict=True) if reason]
     return pd.DataFrame(rejected, columns=[*COLUMNS, "reason"])
 

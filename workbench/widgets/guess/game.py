@@ -132,7 +132,7 @@ class Game:
         self.key = content_digest(str(self.folder.absolute()), self.person)
         self._ids, self._variants, texts = (items.frame[name].tolist() for name in _COLUMNS)
         self._digests = list(map(text_digest, texts))
-        order = np.random.default_rng(seed).permutation(len(items)).tolist()
+        order = np.random.default_rng(seed).permutation(len(items)).argsort().tolist()
         n_steps = len(protocol.steps)
         self._pages: list[tuple[int, list[int]]] = []  # step from 0, and items; pages of the steps alternate
         by_step = [_chunks(order[number::n_steps], step) for number, step in enumerate(protocol.steps)]
