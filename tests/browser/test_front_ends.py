@@ -80,7 +80,7 @@ def test_two_views_of_one_widget_follow_each_other(lab, notebook, total):
 def test_notebook_7_shows_live_views_and_saved_pages(lab, chromium, total):
     cells = READ, "browser = wb.browse(items, table)\nbrowser", "wb.charts.in_context(table)"
     address = f"{lab.url}/notebooks/{lab.write('seven.ipynb', *cells)}?token={lab.token}"
-    saved = ".wb-saved:has-text('passage matches “she”')"
+    saved = ".wb-saved:has-text('passage contains “she”')"
     with _lab.guarded(chromium, lab) as page:
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()

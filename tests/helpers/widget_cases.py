@@ -92,7 +92,7 @@ CASES = {
         hostile=_browse,
         cell="wb.browse(items, table)",
         change="browse.state = browse.state | {'search': 'the'}",
-        saved="passage matches “the”",
+        saved="passage contains “the”",
         root=".wb-browser:not(.we-explore *)",
         names=[
             ("region", "Passage browser"), ("searchbox", "Search items"),
