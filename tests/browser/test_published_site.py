@@ -132,6 +132,21 @@ def test_facets_search_and_order_list_what_pandas_does(site, visit):
     assert "#" not in fresh.url
 
 
+def test_a_page_opens_as_the_view_is(visit, tmp_path):
+    state = {"facets": {"target_class": ["PN"], "n_tokens": [60, None]}, "search": "the", "sort": "-n_tokens"}
+    browser = wb.browse(ITEMS, TABLE, state=state)
+    compared = wb.compare(ITEMS, FRAMES, TABLE, resamples=20, state={"where": '"model 0: rank" < 500'})
+    folder = wb.publish(tmp_path / "site", {"Browser": browser, "Compared": compared}).parent
+    page = visit((folder / "browser.html").as_uri())
+    assert listed(page) == browser.selection.frame["item_id"].tolist()
+    assert "#" not in page.url
+    page.locator(".wp-chips button", has_text="Clear").click()
+    assert sorted(listed(page)) == ids(np.ones(80))
+    page = visit((folder / "compared.html").as_uri())
+    assert listed(page) == compared.selection.frame["item_id"].tolist()
+    assert '"model 0: rank" < 500' in page.locator(".wp-note").inner_text()
+
+
 def test_the_numbers_of_a_facet_are_those_of_the_kernel(site, visit):
     page = visit((site / "charts-above.html").as_uri())
     widget = wb.explore(ITEMS, TABLE)

@@ -141,7 +141,7 @@ def _fitting(data_of: Callable[[int], dict[str, Any]], n: int, max_bytes: int) -
             return n, text
         if n == 1:
             raise DataError(
-                f"one item takes {size(size_in_bytes)}, expected {size(max_bytes)} at most",
+                f"one item or row takes {size(size_in_bytes)}, expected {size(max_bytes)} at most",
                 remedy="publish fewer columns, or raise max_megabytes",
             )
         n = max(1, min(n - 1, int(n * 0.95 * max_bytes / size_in_bytes)))
