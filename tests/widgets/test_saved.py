@@ -29,7 +29,7 @@ def published(monkeypatch):
 def test_a_widget_is_shown_as_live_view_and_page_which_follows_the_state(published, monkeypatch):
     monkeypatch.setattr(saved, "_INTERVAL", 0)
     browser = wb.browse(clozes(*(f"number {i} . a {{dog}}" for i in range(30))))
-    browser.state = browser.state | {"query": "number 2"}
+    browser.state = browser.state | {"search": "number 2"}
     assert published.empty(), "it is not shown yet"
     browser._ipython_display_()
     (live, no_id, _), (page, key, update) = published.get(), published.get()
@@ -38,7 +38,7 @@ def test_a_widget_is_shown_as_live_view_and_page_which_follows_the_state(publish
     assert (no_id, update) == (None, False)
     assert "number 2" in Page(page["text/html"]).text
     for query in ("number 7", "number 8"):
-        browser.state = browser.state | {"query": query}
+        browser.state = browser.state | {"search": query}
         data, same, update = published.get(timeout=PATIENCE)
         assert (same, update) == (key, True)
         assert query in Page(data["text/html"]).text
@@ -75,7 +75,7 @@ runs = [wb.predict(items, RandomWord("passage"), seed=seed) for seed in (0, 1)]
 asked = wb.ask(RandomWord("passage"), "The old woman put the ___ on the table.")
 browser = wb.browse(items, annotations="auto")
 display(wb.explore(items), wb.compare(items, runs, annotations="auto"), asked, browser)
-browser.state = browser.state | {"query": "church"}
+browser.state = browser.state | {"search": "church"}
 """
 
 
