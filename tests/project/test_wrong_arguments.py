@@ -28,7 +28,8 @@ def called(name, items, parameter, wrong):
     views = {"Passages": wb.browse(items)} if name == "publish" else None
     right = {
         "items": items, "model": model, "models": [model], "runs": run, "frame": run,
-        "texts": ["a b c"], "hypothesis": "a", "path": "results.csv", "folder": "site", "views": views,
+        "texts": ["a b c"], "hypothesis": "a", "path": "results.csv", "source": "results.csv",
+        "folder": "site", "views": views,
         "name": "results", "questions": items, "parts": run, "attention": run,
         "a": run, "b": run,
     }  # fmt: skip
