@@ -15,6 +15,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import workbench as wb
 from workbench.evaluation.align import align
+from workbench.evaluation.comparison import OUTCOMES
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.replicates import replicates
@@ -90,19 +91,54 @@ ITEMS = items_of(TWELVE)
 
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=4), st.sets(st.integers(0, 11)))
-def test_items_are_those_that_all_predicted_and_know(predicted, asked):
+def test_items_are_those_that_a_model_predicted_and_whose_answer_is_known(predicted, asked):
     items = ITEMS.where(np.isin(np.arange(12), list(asked)))
+    predicted = [rows for rows in predicted if rows]
     frames = [TWELVE.iloc[sorted(rows)].assign(model=f"m{k}") for k, rows in enumerate(predicted)]
-    left = set.intersection(asked, *filter(None, predicted))
-    if not left or not any(predicted):
+    if not predicted or not all(asked & rows for rows in predicted):
         with pytest.raises(DataError):
             align(items, frames)
         return
+    left = sorted(set.union(*predicted) & asked)
     result = align(items, frames, resamples=10)
-    assert result.items.frame["item_id"].tolist() == [f"lambada/dev/{i:06d}" for i in sorted(left)]
+    assert result.items.frame["item_id"].tolist() == [f"lambada/dev/{i:06d}" for i in left]
+    for k, rows in enumerate(predicted):
+        assert result.mask[k].tolist() == [i in rows for i in left]
     for a, b in product(range(result.m), repeat=2):
-        right = zip(result.correct[a], result.correct[b], strict=True)
-        assert result.cell(a, b).tolist() == [bool(x and not y) for x, y in right]
+        cells = np.array([result.cell(a, b, name) for name in OUTCOMES[:4]])
+        assert (cells.sum(axis=0) == (result.mask[a] & result.mask[b])).all()
+        right = zip(*result.correct[[a, b]].tolist(), *result.mask[[a, b]].tolist(), strict=True)
+        assert result.cell(a, b).tolist() == [bool(x and not y and m and n) for x, y, m, n in right]
+
+
+@pytest.mark.parametrize("books", [None, 9])
+def test_a_run_on_a_part_is_measured_on_its_part_and_pairs_are_of_common_items(books):
+    frames = several(4, books=books, n=120)
+    parts = [frames[0], frames[1].iloc[:70], frames[2].iloc[50:], frames[3].iloc[100:]]
+    items = items_of(frames[0])
+    result = align(items, parts, resamples=50, annotations=annotated(frames[0]))
+    table, wanted = result.table(), evaluate(parts, resamples=50)
+    assert table["n"].tolist() == [120, 70, 70, 20]
+    wanted = wanted[table.columns.intersection(wanted.columns)]
+    pd.testing.assert_frame_equal(table[wanted.columns].astype(wanted.dtypes), wanted, rtol=1e-9)
+    pairs = result.pairs().set_index(["a", "b"])
+    names = ["n", "n_only_a", "n_only_b", "difference", "p", "mde"]
+    for (a, b), row in pairs.iterrows():
+        if (a, b) == (1, 3):  # no common item
+            assert (row["n"], row["test"]) == (0, "")
+            assert row[["difference", "p", "mde", "log_prob_difference"]].isna().all()
+            continue
+        test = significance(parts[a], parts[b], resamples=50)
+        expected = [test.n, test.n_only_a, test.n_only_b, test.difference, test.p_value, test.mde]
+        np.testing.assert_allclose(row[names].astype(float), np.array(expected, dtype=float), rtol=1e-9)
+        assert (row["difference_low"], row["difference_high"]) == pytest.approx(test.interval)
+        assert row["log_prob_difference"] == pytest.approx(test.log_prob_difference)
+        assert result.pair(a, b)["p"] == pytest.approx(test.p_value)
+    slices = result.slices("target_class")
+    assert slices.groupby("label")["n"].sum().to_dict() == dict(zip(result.labels, table["n"], strict=True))
+    assert result.frame["model 1: correct"].isna().sum() == 50
+    assert result.top(119)[1]["prediction"] is None
+    assert 0 <= result.disagreement.min() <= result.disagreement.max() <= 1
 
 
 def test_what_was_left_out_is_told():
@@ -123,7 +159,7 @@ def test_what_was_left_out_is_told():
 @pytest.mark.parametrize(
     "frames",
     [
-        [made(20), made(20, first=20)],
+        [made(20), made(20, first=60)],
         [made(40), unknown_answers(made(40, model="b"))],
         made(4, start="own/dev"),
         made(4, start="own/dev")[["item_id", "model", "prediction"]],

@@ -39,7 +39,7 @@ def align(
     Parameters
     ----------
     items : Items or None
-        All items that a model predicted without any.
+        None for the items that all models predicted.
     runs : Run, DataFrame, str or Replicates, or several of these
         A frame needs ``item_id``, ``model`` and ``prediction`` alone if there are items. Replicates are one
         model.
@@ -52,8 +52,8 @@ def align(
     Raises
     ------
     DataError
-        If there are no predictions, the models have no item in common, or two have different answers to one
-        item, unless the names in one of the items were changed (``wb.rename``).
+        If there are no predictions, a model has none of the items, or two have different answers to one item,
+        unless the names in one of the items were changed (``wb.rename``).
     """
     sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
     predictions = list(split_runs(runs, items, pool=True))
@@ -66,20 +66,20 @@ def align(
     ]
     item_ids = _answered_ids(tables) if items is None else text_array(items.frame["item_id"])
     rows = _rows_of_items(item_ids, tables)
-    common: Mask = np.asarray((rows >= 0).all(axis=0))
-    if not common.any():
+    asked: Mask = np.asarray((rows >= 0).any(axis=0) if items is not None else (rows >= 0).all(axis=0))
+    if not asked.any() or (rows < 0).all(axis=1).any():
         lost = np.flatnonzero((rows < 0).all(axis=1)).tolist()
         names = " and ".join(repr(sources[k].model) for k in (lost or range(len(sources)))[:2])
-        which = "in common" if items is None else "of those given" if lost else "in common, of those given,"
+        which = "in common" if items is None else "of those given"
         first, second = tables[lost[0] if lost else 0]["item_id"], tables[-1]["item_id"]
         problem = f"{names} predicted no item {which} whose answer is known"
         raise DataError(problem, remedy=_hint_without_common_items(first, item_ids if lost else second))
-    subset = items if items is None or common.all() else items.where(common)
-    ids = item_ids if common.all() else item_ids.filter(pa.array(common))
-    rows = rows[:, common]
+    subset = items if items is None or asked.all() else items.where(asked)
+    ids = item_ids if asked.all() else item_ids.filter(pa.array(asked))
+    rows = rows[:, asked]
     n_answered = [len(table) - table["correct"].null_count for table in tables]
     tables = [
-        table if np.array_equal(row, np.arange(len(table))) else table.take(pa.array(row))
+        table if np.array_equal(row, np.arange(len(table))) else table.take(pa.array(row, mask=row < 0))
         for table, row in zip(tables, rows, strict=True)
     ]
     answers, book_ids = (
@@ -94,7 +94,7 @@ def align(
     variants = None if items is None else set(items.frame["variant"].unique())
     n_items = {} if items is None else {"items given": len(items)}
     counts = n_items | dict(zip(comparison.labels, n_answered, strict=True))
-    notes = comparison_notes(dict(zip(comparison.labels, tables, strict=True)), counts, variants)
+    notes = comparison_notes(dict(zip(comparison.labels, tables, strict=True)), rows >= 0, counts, variants)
     comparison.warnings = [*notes, *dict.fromkeys(note for source in sources for note in source.notes)]
     return comparison
 

@@ -30,11 +30,12 @@ from workbench.evaluation.model_predictions import (
 from workbench.evaluation.paired import (
     AccuracyTests,
     Seeds,
-    accuracy_tests,
+    log_prob_intervals,
     mean_of_known,
     of_one_event,
     other_candidates,
     other_task,
+    tests_of_pairs,
 )
 from workbench.evaluation.slices import Slices
 from workbench.evaluation.table_columns import (
@@ -55,31 +56,31 @@ from workbench.render.numbers import rank_text
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""
 
-_AT_ONCE = 4_000_000  # outcomes of items that are compared at once
-_ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
-_MOSTLY = 0.5  # of the items without a difference
-
 
 class Comparison:
-    """Several models (m) on the items (n) that all of them predicted.
+    """Several models (m) on the items (n) that one of them predicted.
 
-    :func:`workbench.evaluation.align.align` makes it.
+    :func:`workbench.evaluation.align.align` makes it. Each model is measured on its own items, and two models
+    are compared on those that both predicted.
 
     Attributes
     ----------
     labels : list of str (m,)
         Names of the models, unique, in the order given.
     items : Items (n,) or None
-        The items that every model predicted and whose answer is known, in the order given; None where
-        predictions are compared without.
+        The items that a model predicted and whose answer is known, in the order given; None where predictions
+        are compared without.
     item_ids, answers : list of str (n,)
         Those of the items; where there is no answer, of the first model that knows it.
+    mask : array of bool (m, n)
+        Which items each model predicted.
     correct : array of bool (m, n)
         Whether the prediction is right; of replicates the majority's.
     by_seed : list of array of bool (n, replicates)
         Which replicates of each model are right; one column of a single run.
     shares : array of float (m, n)
-        Share of the replicates that are right; 0 or 1 for a single run. Accuracies are their means.
+        Share of the replicates that are right; 0 or 1 for a single run, NaN without a prediction. Accuracies
+        are their means.
     n_right : array of int (n,)
         How many models are right.
     rank, log_prob : array of float (m, n)
@@ -111,9 +112,11 @@ class Comparison:
         if items is not None:
             self._slices = Slices(items, annotations, sources, tables)
         self.warnings: list[str] = []
+        self.mask: Mask = rows >= 0
         self.correct: Mask = np.stack([truths(table, "correct") for table in tables])
         self.by_seed = [self._by_seed(k) for k in range(self.m)]
-        self.shares: Floats = np.stack([right.mean(axis=1) for right in self.by_seed])
+        shares = np.stack([right.mean(axis=1) for right in self.by_seed])
+        self.shares: Floats = np.where(self.mask, shares, np.nan)
         self.n_right: Ints = self.correct.sum(axis=0)
         self.rank: Floats = np.stack([numbers(table, "rank") for table in tables])
         self._n_seeds: Ints = np.array([right.shape[1] for right in self.by_seed])
@@ -160,48 +163,56 @@ class Comparison:
         return [f"{row['variant']}, {protocol_of(row)}" for row in rows]
 
     def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
-        """Test pairs of models (2, k) on all items or the items of `mask` (n,), at least one.
+        """Test pairs of models (2, k) on the items that both predicted, or those of `mask` (n,).
 
         p and the minimum detectable effect are NaN where two models read different variants of the text,
-        predict different units or choose from other candidates.
+        predict different units or choose from other candidates; all but the counts without common items.
         """
-        order = self._order if mask is None else self._order[mask[self._order]]
-        units, shares, size = self.units.subset(order), self.shares[:, order], max(1, _AT_ONCE // len(order))
+        common = self._common(pairs, mask)
+        tests = [self._tests(pairs[:, indices], order) for indices, order in common]
+        if len(tests) == 1:
+            return tests[0]
+        frames = [pd.DataFrame(test._asdict(), each[0]) for test, each in zip(tests, common, strict=True)]
+        table = pd.concat(frames).sort_index()
+        columns: Any = {str(name): column.to_numpy() for name, column in table.items()}
+        return AccuracyTests(**columns | {"test": table["test"].tolist()})
+
+    def _common(self, pairs: Ints, mask: Mask | None = None) -> list[tuple[Ints, Ints]]:
+        """Return indices of pairs (2, k) with the same common items, and these in the order of `evaluate`."""
+        indices: dict[bytes, list[int]] = {}
+        for index, (a, b) in enumerate(pairs.T):
+            common = self.mask[a] & self.mask[b]
+            indices.setdefault((common if mask is None else common & mask).tobytes(), []).append(index)
+        masks = {key: np.frombuffer(key, dtype=bool) for key in indices}
+        return [(np.array(each), self._order[masks[key][self._order]]) for key, each in indices.items()] or [
+            (np.zeros(0, dtype=np.int64), self._order)
+        ]
+
+    def _tests(self, pairs: Ints, order: Ints) -> AccuracyTests:
+        """Test pairs of models on the items in `order`."""
+        if not len(order):
+            none, zeros = np.full(pairs.shape[1], np.nan), np.zeros(pairs.shape[1], dtype=np.int64)
+            return AccuracyTests(zeros, zeros, none, none, none, none, [""] * pairs.shape[1], none)
         means = [right[order].mean(axis=0) for right in self.by_seed]
         variances = np.array([mean.var(ddof=1) / len(mean) if len(mean) > 1 else 0.0 for mean in means])
-        blocks = []
-        for start in range(0, max(1, pairs.shape[1]), size):
-            a, b = block = pairs[:, start : start + size]
-            seeds = Seeds(self._n_seeds[block].T, variances[block].T)
-            scales = np.lcm(*self._n_seeds[block])
-            steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
-            blocks.append(accuracy_tests(steps, units, self.sampling, seeds))
-        names = AccuracyTests._fields
-        joined: Any = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
-        tests = AccuracyTests(**joined | {"test": joined["test"].tolist()})
+        seeds = Seeds(self._n_seeds[pairs].T, variances[pairs].T)
+        tests = tests_of_pairs(self.shares[:, order], pairs, self.units.subset(order), self.sampling, seeds)
         other_task = [self._is_other_task(a, b) for a, b in pairs.T.tolist()]
         p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))
         return tests._replace(p=p, mde=mde)
 
     def _is_other_task(self, a: int, b: int) -> bool:
-        """Return whether two models do different tasks on the items; kept, as each selection asks again."""
+        """Return whether two models do different tasks on their items; kept, as each selection asks again."""
         if (a, b) not in self._other_tasks:
-            self._other_tasks[a, b] = other_task(self.value_sets[a], self.value_sets[b]) or other_candidates(
-                self.candidates[a], self.candidates[b]
-            )
+            common = self.mask[a] & self.mask[b]
+            sets = [
+                self.value_sets[k] if (self.mask[k] == common).all()
+                else value_sets(self.tables[k].filter(pa.array(common)))
+                for k in (a, b)
+            ]  # fmt: skip
+            is_other = other_candidates(self.candidates[a], self.candidates[b])
+            self._other_tasks[a, b] = is_other or other_task(*sets)
         return self._other_tasks[a, b]
-
-    def log_prob_difference(self, a: int, b: int) -> Floats:
-        """Return ln p of one model minus that of another (n,).
-
-        It is 0 where it is below the rounding of sums in single precision, and for two answers of
-        probability 0.
-        """
-        first, second = self.log_prob[a], self.log_prob[b]
-        size = np.maximum(np.minimum(np.abs(first), np.abs(second)), 1)
-        with np.errstate(invalid="ignore"):
-            apart = first - second
-            return np.where((np.abs(apart) <= _ROUNDING * size) | (first == second), 0.0, apart)
 
     def log_prob_intervals(
         self, pairs: Ints, replicates: Floats | None = None
@@ -212,26 +223,20 @@ class Comparison:
         several seeds, whose log-probabilities are not known one by one. Differences of `replicates`
         (resamples, m) of the models' means serve pairs whose log-probabilities are of the same items.
         """
-        (a, b), units = pairs, self.units.subset(self._order)
-        means, (usable, alike) = np.full(len(a), np.nan), np.zeros((2, len(a)), dtype=bool)
-        for index, pair in enumerate(pairs.T):
-            apart = self.log_prob_difference(*pair)
-            means[index] = mean_of_known(apart)
-            by_seed = bool((self._n_seeds[pair] > 1).all())
-            usable[index] = not (by_seed or np.isnan(apart).all() or np.isinf(apart).any())
-            alike[index] = (apart == 0).mean() > _MOSTLY
-        drawn = np.full((self.sampling.resamples, len(a)), np.nan)
-        if replicates is not None:
-            none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
-            others = (none[a] != none[b]) | infinite[a] | infinite[b]
-            shared: Mask = usable & ~alike & ~np.asarray(others.any(axis=1))
-            drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
-            usable = usable & ~shared
-        if usable.any():
-            rows = np.stack([self.log_prob_difference(*pair) for pair in pairs.T[usable]])[:, self._order]
-            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.sampling[1:])
-        bounds = bootstrap.intervals(drawn, self.sampling.level, units.number)
-        return means, *bounds
+        values = np.full((3, pairs.shape[1]), np.nan)
+        for indices, order in self._common(pairs):
+            if len(order):
+                alike, units = pairs[:, indices], self.units.subset(order)
+                by_seed = np.asarray((self._n_seeds[alike] > 1).all(axis=0))
+                values[:, indices] = log_prob_intervals(
+                    self.log_prob[:, order],
+                    alike,
+                    units,
+                    self.sampling,
+                    by_seed=by_seed,
+                    replicates=replicates,
+                )
+        return values[0], values[1], values[2]
 
     @cached_property
     def distinctions(self) -> pd.DataFrame:
@@ -247,9 +252,10 @@ class Comparison:
 
     @property
     def disagreement(self) -> Floats:
-        """How far the models disagree on each item, 0 (all right, or all wrong) to 1 (half of them)."""
-        largest = (self.m // 2) * (self.m - self.m // 2)
-        return self.n_right * (self.m - self.n_right) / max(largest, 1)
+        """How far its models disagree on each item, 0 (all right, or all wrong) to 1 (half of them)."""
+        number = self.mask.sum(axis=0)
+        largest = (number // 2) * (number - number // 2)
+        return np.asarray(self.n_right * (number - self.n_right) / np.maximum(largest, 1))
 
     @cached_property
     def n_tied(self) -> Floats:
@@ -281,21 +287,37 @@ class Comparison:
         )
 
     @cached_property
-    def _quantities(self) -> dict[str, Floats]:
-        """Quantities of the measures, (m, n) each, in the order of `evaluate`."""
+    def _groups(self) -> list[tuple[Ints, Units, dict[str, Floats]]]:
+        """Models with the same items: indices, units, and quantities in the order of `evaluate`."""
         sources = {"correct": self.shares, "log_prob": self._log_probs[0], "mid_rank": self._mid_rank}
         if self._uncorrected.any():
             sources["log_prob"] = np.where(self._uncorrected[:, None], np.nan, sources["log_prob"])
             sources["log_prob_uncorrected"] = self._log_probs[1]
-        values = item_quantities(sources)
-        if (self._order == np.arange(self.n)).all():  # a copy of all rows takes long
-            return values
-        return {name: rows[:, self._order] for name, rows in values.items()}
+        values, groups = item_quantities(sources), []
+        for models, order in self._common(np.tile(np.arange(self.m), (2, 1))):
+            if len(models) < self.m or (order != np.arange(self.n)).any():  # a copy of all rows takes long
+                values_of_group = {name: rows[models][:, order] for name, rows in values.items()}
+            else:
+                values_of_group = values
+            groups.append((models, self.units.subset(order), values_of_group))
+        return groups
 
     @cached_property
-    def _replicates(self) -> dict[str, Floats]:
-        units = self.units.subset(self._order)
-        return resampled(self._quantities, units, self.sampling, several=self._several)
+    def _replicates(self) -> list[dict[str, Floats]]:
+        return [
+            resampled(values, units, self.sampling, several=self._several[models])
+            for models, units, values in self._groups
+        ]
+
+    def _measured(self, replicates: Sequence[dict[str, Floats] | None]) -> pd.DataFrame:
+        """Return the measures, one row a model, with bounds from the replicates of each of `_groups`."""
+        frames = []
+        for (models, units, values), drawn in zip(self._groups, replicates, strict=True):
+            columns = measured_columns(values, drawn, units, self.sampling, several=self._several[models])
+            columns["resampled_by"] = units.by
+            columns["n_novels"] = units.number if units.by == "novel" else None
+            frames.append(pd.DataFrame(columns, models))
+        return pd.concat(frames).sort_index().astype({"n_novels": "Int64"})
 
     def points(self) -> pd.DataFrame:
         """Return the measures of `table` that need no resampling: one row a model.
@@ -304,13 +326,15 @@ class Comparison:
         single run), and of replicates `seed_sd`, `seed_min`, `seed_max`, `spread`
         (of a random baseline, what it is expected to get right); then those of `distinctions`.
         """
-        spreads = [spread(right) if right.shape[1] > 1 else {} for right in self.by_seed]
+        by_seed = [right[mask] for right, mask in zip(self.by_seed, self.mask, strict=True)]
+        spreads = [spread(right) if right.shape[1] > 1 else {} for right in by_seed]
+        measured = self._measured([None] * len(self._groups)).drop(columns=["resampled_by", "n_novels"])
         return pd.DataFrame(
             {
                 "label": self.labels,
-                "n": self.n,
-                **measured_columns(self._quantities, None, self.units, self.sampling, several=self._several),
-                "n_seeds": [right.shape[1] for right in self.by_seed],
+                "n": self.mask.sum(axis=1),
+                **{str(name): column for name, column in measured.items()},
+                "n_seeds": [right.shape[1] for right in by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
                 "spread": [values.get("spread", "") or self._chance(k) for k, values in enumerate(spreads)],
                 **{str(name): values.to_numpy() for name, values in self.distinctions.items()},
@@ -330,16 +354,9 @@ class Comparison:
         `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`, `n_novels`,
         `model`, `run`, and those of seeds and of `distinctions`, as `points` has them. NaN: not known.
         """
-        table, units = self.points(), self.units
-        columns = measured_columns(
-            self._quantities, self._replicates, units, self.sampling, several=self._several
-        )
-        columns |= {
-            "resampled_by": units.by,
-            "n_novels": pd.array([units.number if units.by == "novel" else None] * self.m, dtype="Int64"),
-            "model": [source.model for source in self.sources],
-            "run": [source.run for source in self.sources],
-        }
+        table, measured = self.points(), self._measured(self._replicates)
+        columns: dict[str, Any] = {str(name): column for name, column in measured.items()}
+        columns |= {name: [getattr(source, name) for source in self.sources] for name in ("model", "run")}
         head, rest = ("label", "n"), (*SPREAD, *self.distinctions.columns)
         head_columns, last = ({name: table[name] for name in names} for names in (head, rest))
         return pd.DataFrame(head_columns | columns | last)
@@ -352,8 +369,8 @@ class Comparison:
         DataFrame
             One row a pair, ``a < b``:
 
-            `a`, `b`, `label_a`, `label_b`, `n_only_a`, `n_only_b`
-                Places and labels of the models; items that only one got right.
+            `a`, `b`, `label_a`, `label_b`, `n`, `n_only_a`, `n_only_b`
+                Places and labels of the models; items that both predicted, and that only one got right.
             `difference`, `difference_low`, `difference_high`
                 Accuracy of `a` minus that of `b`, and the bounds of its interval, by novel where every item
                 names its novel: it excludes 0 exactly where `p` <= 1 - level.
@@ -373,10 +390,13 @@ class Comparison:
     @cached_property
     def _pair_tests(self) -> pd.DataFrame:
         a, b = self._pairs
-        correct = self.correct.astype(np.float32)
-        both = np.rint(correct @ correct.T).astype(np.int64)
-        tests = self.tests(self._pairs)
-        same = None if self._uncorrected.any() else self._replicates.get("log_prob")
+        correct, mask = self.correct.astype(np.float32), self.mask.astype(np.float32)
+        both, right, n = (
+            np.rint(counts).astype(np.int64)
+            for counts in (correct @ correct.T, correct @ mask.T, mask @ mask.T)
+        )
+        tests, is_same = self.tests(self._pairs), len(self._groups) == 1 and not self._uncorrected.any()
+        same = self._replicates[0].get("log_prob") if is_same else None
         log_prob, low, high = self.log_prob_intervals(self._pairs, same)
         return pd.DataFrame(
             {
@@ -384,8 +404,9 @@ class Comparison:
                 "b": b,
                 "label_a": pd.Series([self.labels[k] for k in a], dtype="str"),
                 "label_b": pd.Series([self.labels[k] for k in b], dtype="str"),
-                "n_only_a": both[a, a] - both[a, b],
-                "n_only_b": both[b, b] - both[a, b],
+                "n": n[a, b],
+                "n_only_a": right[a, b] - both[a, b],
+                "n_only_b": right[b, a] - both[a, b],
                 "difference": tests.difference,
                 "difference_low": tests.low,
                 "difference_high": tests.high,
@@ -419,10 +440,10 @@ class Comparison:
 
     def cell(self, a: int, b: int, outcome: str = "only first") -> Mask:
         """Return the items (n,) of one of the four cells of two models, see `OUTCOMES`."""
-        first, second = self.correct[a], self.correct[b]
+        first, second, common = self.correct[a], self.correct[b], self.mask[a] & self.mask[b]
         cells = {
-            "only first": first & ~second, "only second": ~first & second,
-            "both right": first & second, "both wrong": ~first & ~second,
+            "only first": first & ~second & common, "only second": ~first & second & common,
+            "both right": first & second, "both wrong": ~first & ~second & common,
         }  # fmt: skip
         return np.asarray(cells[outcome] if outcome in cells else np.ones(self.n, dtype=bool))
 
@@ -434,7 +455,8 @@ class Comparison:
         a, b : int
             Places of the models.
         mask : array of bool (n,), optional
-            All items by default. Chosen after a look at the results, a part makes the test exploratory.
+            All items by default; those count that both predicted. Chosen after a look at the results, a
+            part makes the test exploratory.
 
         Returns
         -------
@@ -443,11 +465,12 @@ class Comparison:
             ``p`` of the ``test``, not corrected, and ``mde``, as `pairs` has them. NaN where there are no
             items.
         """
-        n = self.n if mask is None else int(mask.sum())
-        test = self.tests(np.array([[a], [b]]), mask if n else None)
+        common = self.mask[a] & self.mask[b]
+        n = int((common if mask is None else common & mask).sum())
+        test = self.tests(np.array([[a], [b]]), mask)
         values = {"difference": test.difference, "difference_low": test.low, "difference_high": test.high}
         values |= {"p": test.p, "mde": test.mde}
-        numbers = {name: float(value[0]) if n else np.nan for name, value in values.items()}
+        numbers = {name: float(value[0]) for name, value in values.items()}
         return {"n": n, "test": test.test[0], **numbers}
 
     @property
@@ -481,13 +504,18 @@ class Comparison:
         for k, model in enumerate(self.labels):
             makers |= {
                 f"{model}: prediction": partial(self.words, k),
-                f"{model}: correct": partial(self.correct.__getitem__, k),
+                f"{model}: correct": partial(self._correct_column, k),
                 f"{model}: rank": partial(self.rank.__getitem__, k),
                 f"{model}: log_prob": partial(self.log_prob.__getitem__, k),
             }
         makers |= {name: partial(getattr, self, name) for name in ("n_right", "disagreement")}
         others = [name for name in self._slices.all_names if name not in makers]
         return makers | {name: partial(self._slices.column, name) for name in others}
+
+    def _correct_column(self, k: int) -> Any:
+        """Return whether a model is right on each item, null where it did not predict it."""
+        correct, missing = self.correct[k], ~self.mask[k]
+        return pd.arrays.BooleanArray(correct.copy(), missing) if missing.any() else correct
 
     def words(self, k: int) -> list[str | None]:
         """Return the predictions of a model (n)."""
@@ -511,8 +539,8 @@ class Comparison:
         dtype = np.float64 if self._several.any() else np.float32  # counts are exact in both
         masks = np.stack([group.mask for group in bins]).astype(dtype)
         masks = masks if mask is None else masks * mask
-        n = masks.sum(axis=1, dtype=np.float64)[:, None]
-        right = (masks @ self.shares.T.astype(dtype)).astype(np.float64)  # (bins, m)
+        n = (masks @ self.mask.T.astype(dtype)).astype(np.float64)  # (bins, m)
+        right = (masks @ np.nan_to_num(self.shares).T.astype(dtype)).astype(np.float64)
         low, high = wilson(right, n, level=self.sampling.level)
         with np.errstate(invalid="ignore"):
             accuracy = right / n
@@ -521,7 +549,7 @@ class Comparison:
                 "key": np.repeat([group.key for group in bins], self.m),
                 "bin": np.repeat([group.label for group in bins], self.m),
                 "label": self.labels * len(bins),
-                "n": np.repeat(n.astype(np.int64), self.m),
+                "n": n.astype(np.int64).reshape(-1),
                 "accuracy": accuracy.reshape(-1),
                 "low": low.reshape(-1),
                 "high": high.reshape(-1),
@@ -558,6 +586,8 @@ class Comparison:
     def _list(self, k: int, index: int, name: str) -> list[Any] | None:
         """Return the list in a column of a model's predictions, such as its best words, or None."""
         predictions, row = self._predictions[k], int(self._rows[k, index])
+        if row < 0:
+            return None
         if isinstance(predictions, Run):
             value = predictions.cell(name, row)
         else:

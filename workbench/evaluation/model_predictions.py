@@ -54,13 +54,14 @@ class PredictionSource:
     """Where the predictions of one model are from.
 
     `model` is its name, with its input if that is the query or passage alone, `info` what is stored of the
-    run, and `notes` what is to be said of answers that were taken from words.
+    run, `notes` what is to be said of answers that were taken from words, and `stored` the run on disk.
     """
 
     model: str
     run: str
     info: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    stored: Run | None = field(default=None, repr=False)
 
     def __deepcopy__(self, _: Any) -> PredictionSource:
         return self  # pandas copies the attributes of a frame with it
@@ -68,6 +69,8 @@ class PredictionSource:
     @cached_property
     def item_columns(self) -> pd.DataFrame:
         """The items' own columns as the run was stored with, indexed by ``item_id``; none without a run."""
+        if self.stored is not None:
+            return self.stored.item_columns
         folder = run_folder(str(self.info.get("run", self.run)))
         return open_run(folder).item_columns if folder else pd.DataFrame()
 
@@ -146,7 +149,8 @@ def split_runs(runs: Any, items: Items | None = None, *, pool: bool = False) -> 
 
 def run_source(run: Run, table: pa.Table) -> PredictionSource:
     """Return where the predictions of a stored run are from, of which `table` has the variants."""
-    return PredictionSource(_named(run.model, pc.unique(table["variant"]).to_pylist()), run.run, run.info)
+    name = _named(run.model, pc.unique(table["variant"]).to_pylist())
+    return PredictionSource(name, run.run, run.info, stored=run)
 
 
 def columns_read(names: Sequence[str]) -> list[str]:

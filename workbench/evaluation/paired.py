@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from workbench.analysis.proportions import mcnemar, paired_interval
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Units
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
 from workbench.evaluation.model_predictions import (
     is_uncorrected,
 )
@@ -28,6 +28,10 @@ POWER = 0.8
 
 FEWEST_NOVELS = 10
 """Novels below which no detectable difference can be promised."""
+
+_AT_ONCE = 4_000_000  # outcomes of items that are compared at once
+_ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
+_MOSTLY = 0.5  # of the items without a difference
 
 
 class Seeds(NamedTuple):
@@ -232,6 +236,69 @@ def _standard_errors(sums: Floats, sizes: Floats, seeds: Seeds) -> tuple[Floats,
     with np.errstate(invalid="ignore"):
         df = variance**2 / (components**2 / freedom).sum(axis=1)
     return np.sqrt(variance), df
+
+
+def tests_of_pairs(
+    shares: Floats, pairs: Ints, units: Units, sampling: BootstrapSettings, seeds: Seeds
+) -> AccuracyTests:
+    """Test pairs of models (2, k) by the shares of their replicates that are right on items (m, n)."""
+    size, blocks = max(1, _AT_ONCE // shares.shape[1]), []
+    for start in range(0, max(1, pairs.shape[1]), size):
+        block = slice(start, start + size)
+        (a, b), of_block = pairs[:, block], Seeds(seeds.number[block], seeds.variance[block])
+        scales = np.lcm(*of_block.number.T)
+        steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
+        blocks.append(accuracy_tests(steps, units, sampling, of_block))
+    names = AccuracyTests._fields
+    joined: Any = {name: np.concatenate([getattr(test, name) for test in blocks]) for name in names}
+    return AccuracyTests(**joined | {"test": joined["test"].tolist()})
+
+
+def log_prob_difference(first: Floats, second: Floats) -> Floats:
+    """Return ln p of answers (n,) by one model minus that by another.
+
+    It is 0 where it is below the rounding of sums in single precision, and for two answers of probability 0.
+    """
+    size = np.maximum(np.minimum(np.abs(first), np.abs(second)), 1)
+    with np.errstate(invalid="ignore"):
+        apart = first - second
+        return np.where((np.abs(apart) <= _ROUNDING * size) | (first == second), 0.0, apart)
+
+
+def log_prob_intervals(
+    log_prob: Floats,
+    pairs: Ints,
+    units: Units,
+    sampling: BootstrapSettings,
+    *,
+    by_seed: Mask,
+    replicates: Floats | None = None,
+) -> Floats:
+    """Return mean differences in ln p (m, n) of pairs (2, k) on the items where both are known, and bounds.
+
+    The bounds (3, k in all) are NaN where an answer has probability 0 by one model alone, and `by_seed` (k,):
+    where both models have several seeds, whose log-probabilities are not known one by one. Differences of
+    `replicates` (resamples, m) of the models' means serve pairs whose log-probabilities are of the same
+    items.
+    """
+    a, b = pairs
+    means, (usable, alike) = np.full(len(a), np.nan), np.zeros((2, len(a)), dtype=bool)
+    for index, (first, second) in enumerate(pairs.T):
+        apart = log_prob_difference(log_prob[first], log_prob[second])
+        means[index] = mean_of_known(apart)
+        usable[index] = not (by_seed[index] or np.isnan(apart).all() or np.isinf(apart).any())
+        alike[index] = (apart == 0).mean() > _MOSTLY
+    drawn = np.full((sampling.resamples, len(a)), np.nan)
+    if replicates is not None:
+        none, infinite = np.isnan(log_prob), np.isneginf(log_prob)
+        others = (none[a] != none[b]) | infinite[a] | infinite[b]
+        shared: Mask = usable & ~alike & ~np.asarray(others.any(axis=1))
+        drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
+        usable = usable & ~shared
+    if usable.any():
+        rows = [log_prob_difference(log_prob[k], log_prob[j]) for k, j in pairs.T[usable]]
+        drawn[:, usable], _ = bootstrap.resample(np.stack(rows), log_prob[:0], units, *sampling[1:])
+    return np.stack([means, *bootstrap.intervals(drawn, sampling.level, units.number)])
 
 
 def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:

@@ -20,6 +20,7 @@ from workbench.evaluation.paired import (
     POWER,
     AccuracyTests,
     describe_mde,
+    log_prob_difference,
     mcnemar_power,
     other_event,
 )
@@ -306,7 +307,7 @@ def compare_pair(a: pd.DataFrame, b: pd.DataFrame, sampling: BootstrapSettings) 
     if units.by == "item" and "lambada" in a["dataset"].unique():
         notes.append(f"{bootstrap.LAMBADA}.")
     (mean,), *bounds = compared.log_prob_intervals(pair)
-    log_probs = compared.log_prob_difference(0, 1)
+    log_probs = log_prob_difference(*compared.log_prob)
     present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
     by_seed = all(right.shape[1] > 1 for right in compared.by_seed)
     if by_seed and present.any():

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from workbench.evaluation.bootstrap import Mask
 from workbench.evaluation.model_predictions import is_uncorrected
 from workbench.evaluation.paired import other_candidates
 from workbench.evaluation.table_columns import (
@@ -110,26 +111,31 @@ def asked_items(frame: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 def comparison_notes(
-    tables: Mapping[str, pa.Table], counts: Mapping[str, int], variants: set[str] | None
+    tables: Mapping[str, pa.Table], mask: Mask, counts: Mapping[str, int], variants: set[str] | None
 ) -> list[str]:
     """Return the notes on models that are compared.
 
-    `tables` have the predictions of each model for the same n items, `counts` the number of items that each
-    predicted, and of those given; `variants` are those of the items, if there are some.
+    `tables` have the predictions of each model for the same n items, null where it did not predict one,
+    which `mask` (m, n) tells; `counts` have the number of items that each predicted, and of those given;
+    `variants` are those of the items, if there are some.
     """
-    n = len(next(iter(tables.values())))
+    n = dict(zip(tables, mask.sum(axis=1).tolist(), strict=True))
+    common = mask.all(axis=0)
+    is_part = common.any() and not common.all()
+    shared = {k: table.filter(pa.array(common)) if is_part else table for k, table in tables.items()}
     bound = {label: int(truths(table, "rank_is_bound").sum()) for label, table in tables.items()}
     bounds = {label: f"{count:,}" for label, count in bound.items() if count}
     shares = {
-        label: 0.0 if table["known"].null_count == n else float((~truths(table, "known")).mean())
+        label: (n[label] - truths(table, "known").sum()) / n[label]
         for label, table in tables.items()
+        if table["known"].null_count < len(table)
     }
     return [
-        *training_note({k: (int(truths(table, "in_training").sum()), n) for k, table in tables.items()}),
-        *items_note(counts, n),
-        *_value_notes(tables, variants),
+        *training_note({k: (int(truths(table, "in_training").sum()), n[k]) for k, table in tables.items()}),
+        *items_note(counts, int(common.sum())),
+        *_value_notes(shared, variants),
         *_other_candidates({label: known_candidates(table) for label, table in tables.items()}),
-        *_sub_tokens_note(tables),
+        *_sub_tokens_note(shared),
         *unknown_note(shares),
         *([BOUNDS.format(each=_each(bounds))] if bounds else []),
     ]

@@ -155,9 +155,11 @@ class ProtocolRuns:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The predictions of the path, aligned by item; log-probabilities are of what is predicted."""
+        """The predictions of the path for the items of all; log-probabilities are of what is predicted."""
         runs = [_of_unit(self.runs[each], each.unit) for each in self.path]
-        return align(self.items, runs, **self.drawing)
+        made = align(self.items, runs, **self.drawing)
+        common = made.mask.all(axis=0)
+        return made if common.all() else align(made.items.where(common), runs, **self.drawing)
 
     @property
     def waterfall(self) -> Table:

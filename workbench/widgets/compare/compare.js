@@ -86,7 +86,7 @@ function markedList(c) {
       content: [
         h("span", { class: "wc-marks" }, ...marks.map(([correct, text, about], j) => {
           const m = models[j];
-          const mark = h("span", { class: correct ? `wc-mark wc-right wc-lap${m.palette_round % 3}` : "wc-mark", title: `${m.key} ${m.label}: ${correct ? "right" : "wrong"}${about && `, ${about}`}` }, text);
+          const mark = h("span", { class: correct ? `wc-mark wc-right wc-lap${m.palette_round % 3}` : "wc-mark", title: `${m.key} ${m.label}: ${correct ? "right" : correct === null ? "not predicted" : "wrong"}${about && `, ${about}`}` }, text);
           if (correct) mark.style.setProperty("--wc-colour", m.colour);
           return mark;
         })),

@@ -439,7 +439,7 @@ def compare_logs(
     Raises
     ------
     DataError
-        If a file is not such a log, or the models have no item in common.
+        If a file is not such a log, or a model has none of the items.
 
     Examples
     --------
@@ -477,7 +477,8 @@ def compare(
     Parameters
     ----------
     items : Items
-        Predictions. Compared are the items that every model predicted and whose answer is known.
+        What was predicted. Each model is measured on its items whose answer is known, and two models are
+        compared on those that both predicted.
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions (``item_id``, ``model`` and ``prediction`` are enough), or names of
         stored runs.
@@ -506,7 +507,7 @@ def compare(
     Raises
     ------
     DataError
-        If there are no predictions, the models have no item in common, or the state names what is not
+        If there are no predictions, a model has none of the items, or the state names what is not
         there.
 
     Examples

@@ -102,6 +102,8 @@ def prediction_texts(comparison: Comparison, k: int, rows: Sequence[int]) -> lis
 
 
 def _prediction(comparison: Comparison, k: int, row: int, word: Any) -> str:
+    if not comparison.mask[k, row]:
+        return "not predicted"
     mark = "✓" if comparison.correct[k, row] else "✗"
     log_prob = comparison.log_prob[k, row]
     number = "" if np.isnan(log_prob) else f"ln p {fixed(log_prob, 2)}"

@@ -231,7 +231,7 @@ class ComparedItems(Listing):
         return self._first_two(models) or self.best
 
     def _first_two(self, models: list[int]) -> tuple[int, int] | None:
-        accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ
+        accuracy = np.nanmean(self.comparison.shares, axis=1).round(12)  # sums of equal shares may differ
         ranked = sorted(models, key=lambda model: -accuracy[model])
         protocols = self.comparison.protocols
         same = [model for model in ranked[1:] if protocols[model] == protocols[ranked[0]]]
@@ -241,7 +241,8 @@ class ComparedItems(Listing):
 
     def counts(self) -> dict[str, int]:
         """Return how many listed items all visible models, exactly one or none answered correctly."""
-        right, n = self._n_right(self.state)[self.rows], len(self.visible_models())
+        right = self._n_right(self.state)[self.rows]
+        n = self.comparison.mask[self.visible_models()].sum(axis=0)[self.rows]
         return {
             "all wrong": int((right == 0).sum()),
             "only one right": int((right == 1).sum()),

@@ -226,8 +226,7 @@ def selected_numbers(
     `pair_cells`, where the differences on all items are known already.
     """
     n, level, listed = int(mask.sum()), comparison.sampling.level, list(two or (0,))
-    shares, all_shares = comparison.shares[:, mask], comparison.shares
-    accuracies = accuracy_texts(shares, n, level)
+    accuracies = accuracy_texts(comparison.shares[:, mask], level)
     is_all = n == comparison.n
     differences: list[tuple[str, str, str, tuple[str, str]]] = []
     if two is not None:
@@ -241,7 +240,7 @@ def selected_numbers(
             differences[1] = _difference(pair), _p_text(pair["p"]), pair["test"], _mde(pair)
     remark = "" if is_all else "by outcome" if in_cell else "exploratory"
     selections = (
-        ("all", comparison.n, accuracy_texts(all_shares, comparison.n, level), ""),
+        ("all", comparison.n, accuracy_texts(comparison.shares, level), ""),
         ("selected", n, accuracies, remark),
     )
     return {
@@ -255,15 +254,15 @@ def selected_numbers(
     }  # fmt: skip
 
 
-def accuracy_texts(shares: NDArray[np.float64], n: int, level: float) -> list[tuple[str, str]]:
-    """Return the accuracy and the Wilson interval of each model on items (m, n), as text."""
-    if not n:
-        return [(DASH, "")] * len(shares)
-    low, high = wilson(shares.sum(axis=1), n, level=level)
+def accuracy_texts(shares: NDArray[np.float64], level: float) -> list[tuple[str, str]]:
+    """Return the accuracy and the Wilson interval of each model on its items among those (m, n), as text."""
+    right, n = np.nansum(shares, axis=1), (~np.isnan(shares)).sum(axis=1)
+    low, high = wilson(right, n, level=level)
     return [
-        (percent(share), f"Wilson interval {share_text(low[k])} to {percent(high[k])}")
-        for k, share in enumerate(shares.mean(axis=1))
-    ]
+        (percent(right[k] / n[k]), f"Wilson interval {share_text(low[k])} to {percent(high[k])}")
+        if n[k] else (DASH, "")
+        for k in range(len(shares))
+    ]  # fmt: skip
 
 
 def outcome_counts(comparison: Comparison, two: tuple[int, int], others: Mask) -> dict[str, int]:
@@ -285,7 +284,7 @@ def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequenc
         rows = [rows_of_bin.iloc[k] for k in visible]
         groups.append({
             "facet": facets[str(key)], "label": rows_of_bin["bin"].iloc[0],
-            "n": int(rows_of_bin["n"].iloc[0]),
+            "n": int(rows_of_bin["n"].max()),
             "bars": [
                 None if pd.isna(row["accuracy"]) else
                 [*(_length(row[name], top) for name in ("accuracy", "low", "high")), percent(row["accuracy"]),
@@ -326,7 +325,8 @@ def item_row(
 ) -> dict[str, Any]:
     """Return a row of the list: text before, inside and after the highlight, and the marks.
 
-    A mark is whether a shown model is right, the rank of the answer as far as there is room, and in full.
+    A mark is whether a shown model is right (None: not predicted), the rank of the answer as far as there is
+    room, and in full.
     """
     spans = item_hits(item, state)
     if spans:
@@ -340,7 +340,7 @@ def item_row(
         is_long = pd.isna(rank) or (rank >= _HIGHEST and len(visible) > _DENSE)
         mark = "○" if is_long else f"{'=' if text.startswith('tied') else ''}{_short(rank)}"
         right = bool(comparison.correct[k, row])
-        marks.append([right, "" if right else mark, text])
+        marks.append([right, "" if right else mark, text] if comparison.mask[k, row] else [None, DASH, ""])
     return {"id": item.item_id, "text": [before, inside, after], "hit": bool(spans), "marks": marks}
 
 
