@@ -1,11 +1,13 @@
-"""The tables of charts: the numbers that tooltips show, escaped, and below the cell in a notebook."""
+"""The tables of charts: the frames that they were given, escaped, and below the cell in a notebook."""
 
+import re
 from types import SimpleNamespace
 
 import altair as alt
 import pandas as pd
 import pytest
 from adversarial_text import CHARTS, STRINGS
+from hand_annotated import ROWS, frame
 from html_page import Page
 
 from workbench import charts
@@ -13,59 +15,50 @@ from workbench.charts import chart_tables
 from workbench.charts.chart_tables import first_title, tables_html
 
 FRAME = pd.DataFrame({"group": ["a", "b"], "share": [0.25, None], "n": [1200, 3]})
-TIPS = [
-    alt.Tooltip("group:N"),
-    alt.Tooltip("share:Q", format=".1%", title="share of all"),
-    alt.Tooltip("n:Q", format=","),
-]
 
 
-def chart(**options):
-    return (
-        alt.Chart(FRAME, title="Shares").mark_bar().encode(x="group:N", y="share:Q", tooltip=TIPS, **options)
-    )
+def chart(data=FRAME, title="Shares"):
+    return alt.Chart(data, title=title).mark_bar().encode(x="group:N", y="share:Q")
 
 
 def tables(made):
-    return chart_tables.chart_tables(made.to_dict())
+    """Return the tables of a chart: rows of the texts of their cells, the headings first."""
+    texts = re.findall(r"<table>.*?</table>", tables_html(made.to_dict()))
+    rows = (text.split("<tr>")[1:] for text in texts)
+    return [[re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in table] for table in rows]
 
 
-def test_a_table_has_the_columns_and_formats_of_the_tooltips():
-    (table,) = tables(chart())
-    assert table.title == "Shares"
-    assert table.headings == ["group", "share of all", "n"]
-    assert table.rows == [["a", "25.0 %", "1,200"], ["b", "-", "3"]]
-    assert table.n_rows == 2
-
-
-def test_parts_inherit_data_and_each_data_set_has_one_table():
-    other = (
-        alt.Chart(FRAME.assign(n=9), title="Others").mark_bar().encode(x="group:N", y="n:Q", tooltip=["n:Q"])
-    )
-    labels = alt.Chart(pd.DataFrame({"line": ["a note"]})).mark_text().encode(text="line:N")
-    made = alt.vconcat(alt.layer(chart(), chart().mark_rule()), other, labels)
-    assert [(table.title, table.headings[0]) for table in tables(made)] == [
-        ("Shares", "group"),
-        ("Others", "group"),
+def test_a_chart_of_the_workbench_shows_what_was_counted():
+    counts, paper = tables(charts.in_context(frame(ids="lambada/dev")))
+    columns = [counts[0].index(name) for name in ("label", "count", "n", "Share")]
+    assert [[row[k] for k in columns] for row in counts[1:]] == [
+        ["in context", "5", "9", "0.5556"],
+        ["not in context", "4", "9", "0.4444"],
     ]
+    assert [row[1] for row in paper[1:]] == ["in context", "not in context"]
+
+
+def test_charts_side_by_side_have_the_tables_of_all():
+    bars = charts.in_context(frame()), charts.target_classes({"a": frame(), "b": frame(ROWS[2:])})
+    assert [len(table) for table in tables(charts.side_by_side(*bars))] == [3, 13]
+
+
+def test_any_other_chart_shows_its_data_sets():
+    made = alt.vconcat(alt.layer(chart(), chart().mark_rule()), chart(FRAME.assign(n=9), title="Others"))
+    first, second = tables(made)
+    assert first == [["Group", "Share", "n"], ["a", "0.25", "1,200"], ["b", "-", "3"]]
+    assert [row[2] for row in second] == ["n", "9", "9"]
     assert first_title(made.to_dict()) == "Shares"
-
-
-def test_without_tooltips_a_table_has_the_axes():
-    x, y = alt.X("n:Q", title="words"), alt.Y("share:Q", axis=alt.Axis(format="~s"))
-    (table,) = tables(alt.Chart(FRAME).mark_line().encode(x=x, y=y))
-    assert (table.headings, table.rows[0]) == (["words", "share"], ["1200", "0.25"])
 
 
 def test_a_long_table_says_how_much_of_it_there_is(monkeypatch):
     monkeypatch.setattr(chart_tables, "MAX_ROWS", 1)
     assert "The first 1 of 2 rows." in tables_html(chart().to_dict())
-    assert len(tables(chart())[0].rows) == 1
+    assert len(tables(chart())[0]) == 2
 
 
 def test_a_chart_without_numbers_has_no_table():
-    assert tables_html(alt.Chart(FRAME).mark_bar().encode(x="count()").to_dict()) == ""
-    assert tables_html(alt.Chart(FRAME.iloc[:0]).mark_bar().encode(x="n:Q", tooltip=TIPS).to_dict()) == ""
+    assert tables_html(chart(FRAME.iloc[:0]).to_dict()) == ""
     assert first_title({}) == "Chart"
 
 
@@ -114,7 +107,7 @@ def test_a_cell_ends_with_the_tables_of_its_charts(shell):
     shell.end_cell()
     (output,) = shell.outputs
     assert output["text/html"].count("<details") == 1
-    assert "20.0 %" in output["text/html"]
+    assert "0.2</td>" in output["text/html"]
     shell.end_cell()
     assert len(shell.outputs) == 1
 

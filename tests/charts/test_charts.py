@@ -334,7 +334,7 @@ def figure(name):
     ("name", "dark"), [*((name, False) for name in [*EVERY, "figure_2"]), ("figure_2", True)]
 )
 def test_every_figure_is_rendered(name, dark, tmp_path):
-    image = pixels(charts.save(figure(name), tmp_path / "a.png", dark=dark, scale=1).read_bytes())
+    image = pixels(charts.save(figure(name), tmp_path / "a.png", dark=dark, dpi=96).read_bytes())
     ground = (17, 17, 17, 255) if dark else (255, 255, 255, 255)
     border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
     assert (border == ground).all(), "something is cut off at the edge"
@@ -342,8 +342,8 @@ def test_every_figure_is_rendered(name, dark, tmp_path):
     assert (image[:, :, :3] == bar).all(axis=2).sum() > 100
 
 
-def test_a_scale_gives_more_pixels(tmp_path):
-    one, two = (charts.save(figure("lengths"), tmp_path / "a.png", scale=k).read_bytes() for k in (1, 2))
+def test_a_resolution_gives_more_pixels(tmp_path):
+    one, two = (charts.save(figure("lengths"), tmp_path / "a.png", dpi=k).read_bytes() for k in (96, 192))
     assert pixels(two).shape[:2] == pytest.approx([2 * side for side in pixels(one).shape[:2]], abs=2)
 
 

@@ -149,7 +149,8 @@ def attention_map(
         facts.append(f"answer (underlined): {answer}; prediction (dashed): {word}")
     head = theme.chart_title(item.item_id, facts, width=width // 7)
     layers = alt.LayerChart(layer=[shades, outline, *lines, words])
-    return theme.themed(layers.properties(title=head, width=width, height=height))
+    weights = table.loc[table["weight"].notna(), ["text", "weight"]]
+    return theme.themed(layers.properties(title=head, width=width, height=height), weights)
 
 
 def _layout(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iterator[_Run]:

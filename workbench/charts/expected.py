@@ -126,7 +126,8 @@ def expected(
     note = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
     title = theme.chart_title(title_text, [note])
     title.frame = "bounds"
-    return theme.themed(alt.VConcatChart(vconcat=rows, spacing=28, title=title))
+    chart = alt.VConcatChart(vconcat=rows, spacing=28, title=title)
+    return theme.themed(chart, data[["item_id", "model", "place", "word", "p"]])
 
 
 def _table(frames: _Frames, top_k: int) -> pd.DataFrame:

@@ -133,7 +133,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
                 title=panel_head(str(name), set_data, notes.get(str(name), "")),
             )
         )  # fmt: skip
-    return theme.panel_row(panels)
+    return theme.panel_row(panels, data)
 
 
 def _unranked_notes(data: pd.DataFrame) -> dict[str, str]:
@@ -222,11 +222,11 @@ def context_curve(
     if by_set:
         sets = data.groupby("set", sort=False)
         return theme.panel_row(
-            [panel(set_data, panel_head(str(name), set_data), (_WIDTH, 240)) for name, set_data in sets]
+            [panel(set_data, panel_head(str(name), set_data), (_WIDTH, 240)) for name, set_data in sets], data
         )
     facts = [f"n = {counts(data['n'])}; bars: 95 % intervals"]
     head = theme.chart_title("Accuracy by the context that is read", facts)
-    return theme.themed(panel(data, head, (_WIDTH + 120, 260)))
+    return theme.themed(panel(data, head, (_WIDTH + 120, 260)), data)
 
 
 def interval_curves(
@@ -322,9 +322,8 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     x = ("window", "words of a memory", data["window"].unique().tolist())
     by = ("word_class", "missing word")
     size = (_WIDTH, 240)
-    return theme.themed(
-        interval_curves(data, data, x, ("accuracy", "accuracy"), by=by, n="questions", size=size)
-    )
+    chart = interval_curves(data, data, x, ("accuracy", "accuracy"), by=by, n="questions", size=size)
+    return theme.themed(chart, data)
 
 
 def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
@@ -361,9 +360,8 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     guessed = [alt.Tooltip("n_guessed:Q", format=",", title="guessed")]
     head = theme.chart_title("Context that is needed", [f"{counts(data['n'])} items; bars: 95 % (Wilson)"])
     size = (420, 280)
-    return theme.themed(
-        interval_curves(data, data, x, ("share", "items guessed"), tooltip=guessed, head=head, size=size)
-    )
+    chart = interval_curves(data, data, x, ("share", "items guessed"), tooltip=guessed, head=head, size=size)
+    return theme.themed(chart, data)
 
 
 def _label(reads: Reads) -> str:
@@ -424,7 +422,7 @@ def influence_curve(
         facts.append(f"{n_missing:,} parts without a finite value are not counted")
     layers = [zero, *theme.curve_layers(base, value, axis)]
     title = theme.chart_title("Influence by distance", facts)
-    return theme.themed(alt.LayerChart(layer=layers, width=420, height=240, title=title))
+    return theme.themed(alt.LayerChart(layer=layers, width=420, height=240, title=title), data)
 
 
 # -- the curves of a training
@@ -466,7 +464,8 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
     ]
     if scores is not None:
         panels += [_score_curve(scores, name) for name in scores.columns.drop(["step", "tokens", "seconds"])]
-    return theme.themed(alt.concat(*panels, columns=3, spacing=24))
+    chart = alt.concat(*panels, columns=3, spacing=24)
+    return theme.themed(chart, points, *([] if scores is None else [scores]))
 
 
 def training_html(training: Training) -> str:
@@ -552,7 +551,7 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     panels = [_trial_panel(data, "accuracy", parameter, float(best[parameter]))]
     if data["perplexity"].notna().any():
         panels.append(_trial_panel(data, "perplexity", parameter, float(best[parameter])))
-    return theme.panel_row(panels)
+    return theme.panel_row(panels, data)
 
 
 def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float) -> alt.LayerChart:

@@ -127,7 +127,7 @@ def accuracy(
         panels.append(
             alt.layer(theme.interval_bars(base, shares), points, title=head, width=wide, height=260)
         )
-    return theme.panel_row(panels)
+    return theme.panel_row(panels, data)
 
 
 def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
@@ -174,15 +174,20 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
         numbers = [
             alt.Tooltip(f"{letter}:Q", format=".2f", title=f"ln p, {letter.upper()}") for letter in "ab"
         ]
-        marks = alt.Chart(data[["item_id", "answer", "a", "b", "outcome"]])
-        marks = marks.mark_point(filled=True, size=26, opacity=0.7)
+        table = data[["item_id", "answer", "a", "b", "outcome"]]
+        marks = alt.Chart(table).mark_point(filled=True, size=26, opacity=0.7)
         colour = alt.Color("outcome:N", title=None, scale=colours, legend=alt.Legend(orient="bottom"))
         marks = marks.encode(
             x=x, y=y, color=colour, shape=theme.point_shapes(_OUTCOMES, "outcome"),
             tooltip=[alt.Tooltip("item_id:N", title=label("item_id")), "answer:N", "outcome:N", *numbers],
         )  # fmt: skip
     else:
-        marks = _density_squares(data, scale).encode(x=x, y=y)
+        table = _squares(data, scale)
+        marks = alt.Chart(table).mark_rect().encode(
+            x=x, y=y, x2="a2:Q", y2="b2:Q", tooltip=[alt.Tooltip("items:Q", format=",")],
+            opacity=alt.Opacity("items:Q", title="items", scale=alt.Scale(type="log", range=[0.15, 1])),
+            color=alt.value(theme.PALETTE[0]),
+        )  # fmt: skip
     ends = pd.DataFrame({"a": scale.domain, "b": scale.domain})
     line = alt.Chart(ends).mark_line(color=theme.INK, strokeDash=[4, 3], strokeWidth=1, opacity=0.6)
     left_out = len(pair) - len(data)
@@ -190,7 +195,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     note = f"{len(data):,} items{rest}"
     head = theme.chart_title(f"{label('log_prob', unit=True)} of the answer", [note])
     layers = alt.LayerChart(layer=[line.encode(x=x, y=y), marks])
-    return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head))
+    return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head), table)
 
 
 def waterfall(result: ProtocolRuns) -> alt.LayerChart:
@@ -262,21 +267,16 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     note = f"{result.comparison.n:,} items; in brackets: {level:g} % paired intervals (points)"
     head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
     layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
-    return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
+    return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head), frame)
 
 
-def _density_squares(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
+def _squares(data: pd.DataFrame, scale: alt.Scale) -> pd.DataFrame:
+    """Return the number of items in each square bin that has one."""
     low, high = map(float, scale.domain)
     edges = np.linspace(low, high, _CELLS + 1)
     counts, _, _ = np.histogram2d(data["a"], data["b"], bins=[edges, edges])
     across, up = np.nonzero(counts)
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {"a": edges[across], "a2": edges[across + 1], "b": edges[up], "b2": edges[up + 1],
          "items": counts[across, up].astype(int)}
     )  # fmt: skip
-    squares: alt.Chart = alt.Chart(table).mark_rect().encode(
-        x2="a2:Q", y2="b2:Q", tooltip=[alt.Tooltip("items:Q", format=",")],
-        opacity=alt.Opacity("items:Q", title="items", scale=alt.Scale(type="log", range=[0.15, 1])),
-        color=alt.value(theme.PALETTE[0]),
-    )  # fmt: skip
-    return squares

@@ -1,17 +1,15 @@
-"""Charts as files: their size on paper, their fonts, and self-contained pages."""
+"""Charts as files with a size on paper, and as self-contained pages."""
 
 from __future__ import annotations
 
 import json
 import re
-import warnings
 from base64 import b64encode
 from functools import cache, partial
 from hashlib import sha256
 from operator import mul
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 import altair as alt
 from jinja2.utils import htmlsafe_json_dumps
@@ -24,7 +22,6 @@ from workbench.storage.files import write_atomic
 
 _ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "px": 1 / 96}
-_GENERIC = "sans-serif"  # what draws files has a font of its own for it
 _LABELS = 11  # size of labels in a chart of this package, in px
 _SIZED = {"axis": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
           "legend": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
@@ -68,9 +65,7 @@ def save(
     *,
     width: str | float | None = None,
     dpi: float | None = None,
-    font: str | None = None,
     font_size: float | None = None,
-    scale: float = 2,
     dark: bool = False,
 ) -> Path:
     """Write a chart to a file, atomically.
@@ -86,14 +81,10 @@ def save(
         Width of the whole figure, with its legend: ``"8.5cm"``, or mm, in, pt, px; a number is in px (96 to
         the inch). The figure is scaled to it, text included.
     dpi : float, optional
-        Pixels of a PNG for each inch; 300 by default where there is a `width`. The file states it, so that
-        the picture has its size in a document.
-    font : str, optional
-        Font of all text. One that is not installed is replaced by a sans-serif font, with a warning.
+        Pixels of a PNG for each inch, 192 by default, 300 where there is a `width`. The file states it, so
+        that the picture has its size in a document.
     font_size : float, optional
         Size of the labels in the file, in pt; titles keep their proportion to it.
-    scale : float, default 2
-        Pixels of a PNG for each unit of the chart, where neither `width` nor `dpi` is given.
     dark : bool, default False
         Light text on a dark background instead of dark text on white.
 
@@ -114,6 +105,8 @@ def save(
     >>> wb.save(chart, f"{mkdtemp()}/figure.png", width="8.5cm", dpi=300, font_size=8).suffix
     '.png'
     """
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
     if not isinstance(chart, alt.TopLevelMixin):
         remedy = "pass the chart first, then the path"
         raise DataError(f"expected a chart, got {type(chart).__name__}", remedy=remedy)
@@ -121,13 +114,27 @@ def save(
     ending = target.suffix.lower()
     check_option("the ending of the path", ending, _ENDINGS)
     inches = None if width is None else _inches(width)
-    spec = _with_fonts(theme.coloured(chart.to_dict(), dark=dark), font)
+    themed = theme.complete(chart.to_dict())
+    spec = theme.coloured(themed, dark=dark)
     if font_size is not None:
-        spec = _with_text_of(spec, font_size, inches)
-    if ending == ".html":
-        content = _page(spec, inches, dark=dark)
+        spec = _with_labels_of(spec, font_size, inches)
+    content: bytes | str
+    if ending == ".json":
+        content = json.dumps(spec, indent=1, ensure_ascii=False)
+    elif ending == ".html":
+        content = _page(spec, tables_html(themed), inches, dark=dark)
+    elif ending == ".png":  # a unit of the chart is 1/96 in, and the library counts 1/72
+        scale = 72 / 96 * (1.0 if inches is None else inches * 96 / _size(spec)[0])
+        ppi = dpi or (192 if inches is None else 300)
+        content = vl_convert.vegalite_to_png(spec, vl_version=theme.VERSION, scale=scale, ppi=ppi)
     else:
-        content = _rendered(spec, ending, inches=inches, dpi=dpi, scale=scale)
+        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VERSION))
+        if inches is not None:
+            wide, high = _size(spec)
+            unit, many = ("", 72.0) if ending == ".pdf" else ("mm", 25.4)  # a PDF counts in points
+            size = f'width="{inches * many:.6g}{unit}" height="{inches * many * high / wide:.6g}{unit}"'
+            svg = re.sub(r'width="[\d.]+" height="[\d.]+"', size, svg, count=1)
+        content = vl_convert.svg_to_pdf(svg) if ending == ".pdf" else svg
     write_atomic(target, content)
     return target
 
@@ -140,60 +147,6 @@ def _inches(width: str | float) -> float:
     return float(matched[1]) * _INCHES[unit]
 
 
-def _rendered(
-    spec: dict[str, Any], ending: str, *, inches: float | None, dpi: float | None, scale: float
-) -> bytes:
-    import vl_convert  # noqa: PLC0415 - takes a while to import
-
-    version = theme.VERSION
-    if ending == ".json":
-        return json.dumps(spec, indent=1, ensure_ascii=False).encode()
-    ratio = 1.0 if inches is None else inches * 96 / _size(spec)[0]
-    if ending == ".png":
-        if inches is None and dpi is None:
-            return bytes(vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale))
-        # a unit of the chart is 1/96 in, and the library counts 1/72
-        scale = ratio * 72 / 96
-        return bytes(vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale, ppi=dpi or 300))
-    svg = str(vl_convert.vegalite_to_svg(spec, vl_version=version))
-    if inches is not None:
-        wide, high = _size(spec)
-        unit, many = ("", 72.0) if ending == ".pdf" else ("mm", 25.4)  # a PDF counts in points
-        size = f'width="{inches * many:.6g}{unit}" height="{inches * many * high / wide:.6g}{unit}"'
-        svg = re.sub(r'width="[\d.]+" height="[\d.]+"', size, svg, count=1)
-    return bytes(vl_convert.svg_to_pdf(svg)) if ending == ".pdf" else svg.encode()
-
-
-def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
-    """Return a chart, with its tables below, as a page whose policy allows one script and no network."""
-    script = chart_script()
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    size = "" if inches is None else f"width: {inches:.4g}in !important; height: auto !important"
-    ink, paper = theme.page_colours(dark=dark)
-    values = {
-        "digest": digest, "size": size, "script": script, "ink": ink, "paper": paper,
-        "scheme": "dark" if dark else "light", "title": escape(first_title(spec)), "chart": chart_html(spec),
-    }  # fmt: skip
-    return (_PAGE % values).encode()
-
-
-def chart_html(spec: dict[str, Any], *, picture: str = "") -> str:
-    """Return a specification as HTML for `chart_script`, with its tables below.
-
-    Where no script runs, a `picture` (SVG) takes its place.
-    """
-    picture = f"<noscript>{picture}</noscript>" if picture else ""
-    return _CHART.format(spec=htmlsafe_json_dumps(spec), picture=picture, tables=tables_html(spec))
-
-
-@cache
-def chart_script() -> str:
-    """Return Vega and the code that draws the charts of a page as one self-contained script."""
-    import vl_convert  # noqa: PLC0415 - takes a while to import
-
-    return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VERSION))
-
-
 def _size(spec: dict[str, Any]) -> tuple[float, float]:
     """Return width and height of the whole figure, in px."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
@@ -203,10 +156,7 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
     return float(width), float(height)
 
 
-# -- text
-
-
-def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
+def _with_labels_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
     start = dict(alt.utils.update_nested({"config": _SIZED}, spec, copy=True))
     sized = start
     for _ in range(1 if inches is None else _ROUNDS):
@@ -216,35 +166,33 @@ def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> 
     return sized
 
 
-def _with_fonts(spec: dict[str, Any], font: str | None) -> dict[str, Any]:
-    """Return a specification with installed fonts only; the renderer omits text in a missing font."""
-    if font is not None:
-        spec = theme.changed(spec, "font", lambda _old: font)
-        spec = {**spec, "config": {**spec.get("config", {}), "font": font}}
-    fonts: dict[str, Any] = theme.changed(spec, "font", _available)
-    return fonts
+def _page(spec: dict[str, Any], tables: str, inches: float | None, *, dark: bool) -> str:
+    """Return a chart, with its tables below, as a page whose policy allows one script and no network."""
+    script = chart_script()
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    size = "" if inches is None else f"width: {inches:.4g}in !important; height: auto !important"
+    ink, paper = theme.page_colours(dark=dark)
+    values = {
+        "digest": digest, "size": size, "script": script, "ink": ink, "paper": paper,
+        "scheme": "dark" if dark else "light", "title": escape(first_title(spec)),
+        "chart": chart_html(spec, tables=tables),
+    }  # fmt: skip
+    return _PAGE % values
 
 
-def _available(fonts: Any) -> Any:
-    families = [family.strip(" '\"") for family in str(fonts).split(",")]
-    if any(map(_is_installed, families)):
-        return fonts
-    warnings.warn(
-        f"the font {families[0]!r} is not installed: text is drawn in a {_GENERIC} font", stacklevel=2
-    )
-    return f"{fonts}, {_GENERIC}"
+def chart_html(spec: dict[str, Any], *, picture: str = "", tables: str | None = None) -> str:
+    """Return a specification as HTML for `chart_script`, with its tables below.
+
+    Where no script runs, a `picture` (SVG) takes its place.
+    """
+    picture = f"<noscript>{picture}</noscript>" if picture else ""
+    tables = tables_html(spec) if tables is None else tables
+    return _CHART.format(spec=htmlsafe_json_dumps(spec), picture=picture, tables=tables)
 
 
 @cache
-def _is_installed(family: str) -> bool:
-    """Return True if the renderer finds a font, tested by drawing a letter."""
+def chart_script() -> str:
+    """Return Vega and the code that draws the charts of a page as one self-contained script."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
-    drawn = {
-        bytes(vl_convert.svg_to_png(
-            '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">'
-            f"<text y='15' font-family={quoteattr(family)}>{letter}</text></svg>"
-        ))
-        for letter in ("M", "")
-    }  # fmt: skip
-    return len(drawn) > 1
+    return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VERSION))

@@ -29,6 +29,7 @@ PublishedBars = Mapping[str, tuple[str, str]]
 STAND_IN = "the paper's input sample was not released: its values stand beside the unfiltered control set"
 _SOURCES = {"lambada/dev": "lambada", "lambada/test": "lambada", "lambada/control": "input"}
 _MARKS = ["set", "label", "share", "kind", "shape", "source"]
+_SOURCE = ["set", "label", "source"]  # of the paper's values in a table
 
 _HEIGHT = 260  # of a plot, in pixels
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -190,7 +191,7 @@ def _chart(
     marked_sets = set(marks["set"])
     notes = [f"{name}: {STAND_IN}" for name in frames if name in marked_sets and _is_stand_in(frames[name])]
     heading = _heading(title, data, notes, without=without)
-    return theme.themed(_bars(data, marks, heading=heading, **options))
+    return theme.themed(_bars(data, marks, heading=heading, **options), data, marks[_SOURCE])
 
 
 def _heading(
@@ -262,6 +263,8 @@ def figure_2(
     frames = dict(zip(names, sets.values(), strict=True))
     main = [name for name, role in zip(names, sets, strict=True) if role != "sentence only"]
     beside = _matched({name: frames[name] for name in main}, paper)
+    counts: list[pd.DataFrame] = []
+    sources: list[pd.DataFrame] = []
 
     def panel(head: str, count: Any, judged: Sequence[str], rows: PublishedBars) -> list[alt.LayerChart]:
         subset = {name: frame for name, frame in frames.items() if name in judged}
@@ -269,6 +272,8 @@ def figure_2(
             return []
         data = count(subset)
         marks = _published_marks(subset, {name: key for name, key in beside.items() if name in subset}, rows)
+        counts.append(pd.concat({head: data}, names=["panel"]).reset_index("panel"))
+        sources.append(marks[_SOURCE])
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
         heading = theme.chart_title(head, [f"n = {numbers}"])
         return [_bars(data, marks, heading=heading, top=1, colours=list(frames), bar=15, gap=13, height=220)]
@@ -290,7 +295,7 @@ def figure_2(
     figure: alt.VConcatChart = alt.vconcat(row, theme.note_below(lines), spacing=16)
     if title:
         figure.title = theme.chart_title(title, [], width=90)
-    return theme.themed(figure)
+    return theme.themed(figure, pd.concat(counts), pd.concat(sources))
 
 
 def _set_name(frame: pd.DataFrame, role: str) -> str:
@@ -555,7 +560,8 @@ def _histogram(
     layers: list[Any] = [bars, error]
     if means is not None and len(means):
         layers += _mean_marks(means, names)
-    return theme.themed(alt.LayerChart(layer=layers, width=_WIDTH, height=_HEIGHT, title=head))
+    chart = alt.LayerChart(layer=layers, width=_WIDTH, height=_HEIGHT, title=head)
+    return theme.themed(chart, data.drop(columns=["x", "x2"]), *([] if means is None else [means]))
 
 
 def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:

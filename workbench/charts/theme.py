@@ -31,7 +31,8 @@ the ninth set on they recur."""
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
-FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+_GENERIC = "sans-serif"
+FONT = f"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', {_GENERIC}"
 
 _INKED = ("color", "fill", "stroke", "value")
 _DATA = {"data", "datasets"}
@@ -46,6 +47,26 @@ _RENDERER = "workbench"
 _SCRIPT = "_esm"  # of a widget
 _VEGA_LITE = "application/vnd.vegalite.v5+json"
 
+CONFIG: dict[str, Any] = {
+    "background": "transparent",
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "titleFontSize": 12,
+        "titleFontWeight": "normal", "domainColor": INK, "tickColor": INK, "gridColor": INK,
+        "domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12,
+    },
+    "legend": {
+        "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "titleFontSize": 11,
+        "symbolStrokeWidth": 1,
+    },
+    "title": {
+        "color": INK, "subtitleColor": INK, "fontSize": 14, "fontWeight": "bold", "subtitleFontSize": 11,
+        "subtitlePadding": 4, "anchor": "start", "frame": "group", "offset": 10, "limit": 0,
+    },
+}  # fmt: skip
+"""The Vega-Lite configuration of all charts."""
+
 VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 """Of Vega-Lite, as what draws files calls it."""
 
@@ -58,38 +79,24 @@ def colours(names: Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(names), range=[PALETTE[index % len(PALETTE)] for index in range(len(names))])
 
 
-def config() -> dict[str, Any]:
-    """Return the Vega-Lite configuration of all charts."""
-    labels = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0}
-    lines = {"domainColor": INK, "tickColor": INK, "gridColor": INK}
-    quiet = {"domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12}
-    return {
-        "background": "transparent",
-        "font": FONT,
-        "view": {"stroke": None},
-        "axis": {**labels, **lines, **quiet, "titleFontSize": 12, "titleFontWeight": "normal"},
-        "legend": {**labels, "titleFontSize": 11, "symbolStrokeWidth": 1},
-        "title": {
-            "color": INK, "subtitleColor": INK, "fontSize": 14, "fontWeight": "bold", "subtitleFontSize": 11,
-            "subtitlePadding": 4, "anchor": "start", "frame": "group", "offset": 10, "limit": 0,
-        },
-    }  # fmt: skip
-
-
-def themed(chart: Chart) -> Chart:
-    """Apply the look of this package to a new chart, and return it.
+def themed(chart: Chart, *tables: pd.DataFrame) -> Chart:
+    """Apply the look of this package to a new chart, and return it; `tables` are the numbers that it shows.
 
     It is changed in place here and elsewhere, as a method such as ``properties`` copies each part of a chart
     several times for each level above it: of a figure of three panels 130 times.
     """
-    chart.config = alt.Config(**config())
-    chart.usermeta = {"embedOptions": EMBED, "look": _RENDERER}
+    return _with_look(chart, [alt.to_values(table)["values"] for table in tables])
+
+
+def _with_look(chart: Chart, tables: Sequence[Any]) -> Chart:
+    chart.config = alt.Config(**CONFIG)
+    chart.usermeta = {"embedOptions": EMBED, "look": _RENDERER, "datasets": list(tables)}
     return chart
 
 
-def panel_row(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
+def panel_row(panels: Sequence[alt.LayerChart], table: pd.DataFrame) -> alt.HConcatChart:
     """Return panels side by side with one legend, as a chart of this package."""
-    return themed(joined_panels(panels))
+    return themed(joined_panels(panels), table)
 
 
 def joined_panels(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
@@ -152,10 +159,14 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     >>> chart = wb.charts.side_by_side(*bars)
     """
     bare = [chart.copy(deep=False) for chart in charts]
+    tables = [
+        table for chart in bare if isinstance(chart.usermeta, dict) for table in chart.usermeta["datasets"]
+    ]
     for chart in bare:
         chart.config, chart.usermeta = alt.Undefined, alt.Undefined
     scale = alt.ScaleResolveMap(color="independent", shape="independent", xOffset="independent")
-    return themed(alt.HConcatChart(hconcat=level_titles(bare), spacing=36, resolve=alt.Resolve(scale=scale)))
+    row = alt.HConcatChart(hconcat=level_titles(bare), spacing=36, resolve=alt.Resolve(scale=scale))
+    return _with_look(row, tables)
 
 
 def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
@@ -255,11 +266,16 @@ def _title(text: Any) -> Any:
 
 
 def complete(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a drawable specification; this package's charts regain the look lost by a changed `config`."""
-    spec = drawable(spec)
+    """Return a drawable specification; this package's charts regain the look lost by a changed `config`.
+
+    What draws files omits text in a font that is not installed, so each font is followed by a general one.
+    """
+    spec = changed(
+        drawable(spec), "font", lambda font: font if _GENERIC in str(font) else f"{font}, {_GENERIC}"
+    )
     if not has_look(spec):
         return spec
-    return {**spec, "config": update_nested(config(), spec.get("config", {}), copy=True)}
+    return {**spec, "config": update_nested(CONFIG, spec.get("config", {}), copy=True)}
 
 
 def has_look(spec: dict[str, Any]) -> bool:
