@@ -17,28 +17,32 @@ import re
 import socket
 import time
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import requests
-from requests.utils import get_environ_proxies
+from urllib3.util import Retry
 
 from workbench.items.schema import Span
-from workbench.storage.errors import DataError, check_value, innermost, reading
+from workbench.storage.errors import DataError, check_value, reading
 
 PAUSE = 0.5
-"""Seconds before the second try; each further pause is twice as long, up to `LONGEST_PAUSE`."""
-LONGEST_PAUSE = 60.0
-
+"""Seconds before the second try; each further pause is twice as long, up to a minute."""
 CONNECTION = ("key_variable", "remote", "timeout", "retries")
 """Options of a client of a server."""
 
-_TEMPORARY = {408, 425, 429, *range(500, 600)}
-_CHUNK = 1 << 16
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+_CHUNK, _LARGEST = 1 << 16, 1 << 26  # bytes of a response
 _ROUNDING = 1e-4  # nats by which a sum of single-precision logarithms may be above 0
 _PARTIAL = re.compile("(\ufffd+)")
 _SHOWN = 200  # letters of a server's own message
+
+
+class Marks(NamedTuple):
+    """Marks of the beginning of a text."""
+
+    listed: int  # that responses list among the sub-tokens: 0 or 1
+    hidden: int  # that they count and do not list: 0 or 1
 
 
 class Echo(NamedTuple):
@@ -48,29 +52,26 @@ class Echo(NamedTuple):
     spans: list[Span]  # where each is in the text; white space before it belongs to it
     log_probs: list[float]  # natural log-probability given all before; NaN for the first
     best: list[float]  # log-probability of the most probable sub-token there; NaN for the first
-    bos: str  # one of `workbench.predictions.schema.BOS`
-    hidden: int | None  # sub-tokens that the server counts and does not list: 0, or 1 for the mark
+    marks: Marks
 
     def boundary(self, offset: int) -> int:
         """Return the first sub-token that ends after an offset; it may begin before it."""
         return next((i for i, (_, end) in enumerate(self.spans) if end > offset), len(self.spans))
 
-
-class _Attempt(NamedTuple):
-    """The body of a response, or the reason why it is missing."""
-
-    body: bytes
-    problem: str = ""
-    temporary: bool = False
-    pause: float = 0.0  # seconds that the server asks for
+    def after(self, offset: int) -> Echo:
+        """Return the sub-tokens that end after an offset."""
+        first = self.boundary(offset)
+        rest = {name: getattr(self, name)[first:] for name in ("tokens", "spans", "log_probs", "best")}
+        return self._replace(**rest)
 
 
 class CompletionClient:
     """Send requests to a completion server, within bounds of time and place.
 
-    Redirects are not followed. The key is read from the environment (`key_variable`) for each request, and
-    never stored. Without `remote` texts are sent to this machine or a private network alone. `timeout` is the
-    seconds for one response, `retries` how often it is tried again after a temporary failure.
+    Redirects are not followed, and no proxy is used. The key is read from the environment (`key_variable`)
+    for each request, and never stored. Without `remote` texts are sent to this machine or a private network
+    alone. `timeout` is the seconds for one response, `retries` how often it is tried again after a temporary
+    failure.
     """
 
     def __init__(
@@ -85,17 +86,20 @@ class CompletionClient:
         check_value("timeout", timeout, 0 < timeout < math.inf, "seconds, above 0")
         check_value("retries", retries, 0 <= retries < math.inf, "a number, 0 or more")
         self.address = _address(url, remote=remote)
-        self.key_variable, self.timeout, self.retries = key_variable, timeout, int(retries)
+        self.key_variable, self.timeout = key_variable, timeout
+        retry = Retry(
+            int(retries), backoff_factor=PAUSE, backoff_max=60, status_forcelist=_TEMPORARY,
+            allowed_methods=None, raise_on_status=False,
+        )  # fmt: skip
         self._session = requests.Session()
-        self._session.trust_env = False  # neither a proxy nor the password of a .netrc for a local server
-        if remote:
-            self._session.proxies.update(get_environ_proxies(self.address))
-            self._session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
+        self._session.trust_env = False  # neither a proxy nor the password of a .netrc
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
         self._key()
 
     def models(self) -> list[str]:
         """Return the ids of the models that the server lists."""
-        body = self._request("GET", "models", None)
+        body = self._request("GET", "models")
         with reading(f"{self.address}/models", "this list of models", remedy="pass model="):
             return [str(model["id"]) for model in json.loads(body)["data"]]
 
@@ -103,39 +107,28 @@ class CompletionClient:
         """Return the response to a request for a completion."""
         return self._request("POST", "completions", {"temperature": 0, "seed": 0, **parameters})
 
-    def _request(self, method: str, path: str, parameters: dict[str, Any] | None) -> bytes:
-        address, attempt = f"{self.address}/{path}", _Attempt(b"")
-        for number in range(self.retries + 1):
-            if number:
-                time.sleep(min(max(PAUSE * 2 ** (number - 1), attempt.pause), LONGEST_PAUSE))
-            attempt = self._attempt(method, address, parameters)
-            if not attempt.problem:
-                return attempt.body
-            if not attempt.temporary:
-                break
-        times = f" ({number + 1} tries)" if number else ""
-        raise DataError(
-            f"{address}: {self._without_key(attempt.problem)}{times}",
-            remedy="check the server and its log; scores are stored, and the next run continues from them",
-        )
-
-    def _attempt(self, method: str, address: str, parameters: dict[str, Any] | None) -> _Attempt:
-        """Send one request. An error of ``requests`` holds the key in its request, so it ends here."""
-        deadline, key = time.monotonic() + self.timeout, self._key()
+    def _request(self, method: str, path: str, parameters: dict[str, Any] | None = None) -> bytes:
+        address, key, deadline = f"{self.address}/{path}", self._key(), time.monotonic() + self.timeout
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        try:
-            with self._session.request(
+        remedy = "check the server and its log; scores are stored, and the next run continues from them"
+        with (
+            reading(address, "the response of this server", remedy=remedy),
+            self._session.request(
                 method, address, json=parameters, headers=headers, timeout=self.timeout, stream=True,
                 allow_redirects=False,
-            ) as response:  # fmt: skip
-                return _read(response, deadline, self.timeout)
-        except requests.Timeout:
-            return _Attempt(b"", f"no response within {self.timeout:g} seconds", temporary=True)
-        except Exception as error:  # noqa: BLE001 - of requests, urllib3 and http.client
-            temporary = not isinstance(error, ValueError)  # an address that leads nowhere
-            first = innermost(error)
-            why = getattr(first, "strerror", None) or type(first).__name__
-            return _Attempt(b"", f"no connection ({why})", temporary=temporary)
+            ) as response,
+        ):  # fmt: skip
+            body = bytearray()
+            while block := response.raw.read1(_CHUNK):
+                body += block
+                if len(body) > _LARGEST or time.monotonic() > deadline:
+                    raise ValueError(f"not complete after {self.timeout:g} seconds or {len(body):,} bytes")
+        if response.status_code != requests.codes.ok:
+            message = " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
+            message = message.replace(key, "***") if key else message
+            problem = f"expected a completion, got the status {response.status_code}: {message}"
+            raise DataError(problem, file=address, remedy=remedy)
+        return bytes(body)
 
     def _key(self) -> str:
         """Return the server's key, or ""; DataError, without it, if no header can hold it."""
@@ -148,121 +141,82 @@ class CompletionClient:
             raise DataError(problem, remedy=f"set {self.key_variable}, or leave out key_variable=")
         return key
 
-    def _without_key(self, text: str) -> str:
-        key = self._key()
-        return text.replace(key, "***") if key else text
-
-
-def _read(response: requests.Response, deadline: float, timeout: float) -> _Attempt:
-    """Return the content of a response, within the bound of time."""
-    code = response.status_code
-    if code // 100 == HTTPStatus.MULTIPLE_CHOICES // 100:
-        host = urlsplit(response.headers.get("Location", "")).hostname
-        return _Attempt(b"", f"it redirects to {host or 'another address'}, which is not followed")
-    blocks, size = [], 0
-    while block := response.raw.read1(_CHUNK):
-        blocks.append(block)
-        size += len(block)
-        if time.monotonic() > deadline:
-            return _Attempt(b"", f"no complete response within {timeout:g} seconds", temporary=True)
-    body = b"".join(blocks)
-    expected = response.headers.get("Content-Length", "")
-    if expected.isdecimal() and size < int(expected):
-        return _Attempt(b"", f"expected {expected} bytes, got {size:,}", temporary=True)
-    if code == HTTPStatus.OK:
-        return _Attempt(body)
-    message = " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
-    pause = response.headers.get("Retry-After", "")
-    temporary = code in _TEMPORARY and "support" not in message.lower()  # "echo is not supported" stays so
-    return _Attempt(b"", f"it answers {code}: {message}", temporary, float(pause) if pause.isdecimal() else 0)
-
 
 def _address(url: str, *, remote: bool) -> str:
-    """Return the address of the API in one form, which ends with ``/v1``; DataError for others.
+    """Return the address of the API, which ends with ``/v1``; DataError for others.
 
     An address with a password is refused, and the message does not repeat it. Without `remote` it is one of
     this machine or of a private network.
     """
     parsed = urlsplit(url)
-    host, port = parsed.hostname, parsed.port
-    has_more = parsed.query or parsed.fragment or parsed.username is not None or parsed.password is not None
-    if parsed.scheme not in {"http", "https"} or not host or has_more:
+    host = parsed.hostname
+    if parsed.scheme not in {"http", "https"} or not host or "@" in url or parsed.query or parsed.fragment:
         problem = "expected the http or https address of a server, without name, password and query"
         remedy = 'pass one such as "http://localhost:8000"; key_variable= names the variable that holds a key'
         raise DataError(problem, remedy=remedy)
-    if not remote and not all(map(is_local, _numbers(host))):
-        raise DataError(
-            f"expected a server on this machine or in a private network, got {host}",
-            remedy="pass remote=True if the texts of the items may be sent there",
-        )
-    host = f"[{host}]" if ":" in host else host
-    path = parsed.path.rstrip("/")
-    path = path if path.endswith("/v1") else f"{path}/v1"
-    is_default = port in {None, {"http": 80, "https": 443}[parsed.scheme]}
-    return f"{parsed.scheme}://{host}{'' if is_default else f':{port}'}{path}"
-
-
-def _numbers(host: str) -> set[str]:
-    """Return the IP addresses of a server; DataError if its name is not known here."""
-    with reading(host, "the name of this server", remedy="check the address"):
-        return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+    if not remote:
+        with reading(host, "the name of this server", remedy="check the address"):
+            numbers = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+        if not all(map(is_local, numbers)):
+            problem = f"expected a server on this machine or in a private network, got {host}"
+            raise DataError(problem, remedy="pass remote=True if the texts of the items may be sent there")
+    path = parsed.path.rstrip("/").removesuffix("/v1")
+    return f"{parsed.scheme}://{parsed.netloc.lower()}{path}/v1"
 
 
 def is_local(number: str) -> bool:
     """Return whether an IP address is of this machine or a private network."""
     address = ipaddress.ip_address(number.partition("%")[0])
-    address = getattr(address, "ipv4_mapped", None) or address
-    return address.is_loopback or address.is_private or address.is_link_local
+    return (getattr(address, "ipv4_mapped", None) or address).is_private
 
 
-def read_echo(body: bytes, text: str, address: str, hidden: int | None = None) -> Echo:
+def read_echo(body: bytes, text: str, address: str, marks: Marks | None = None) -> Echo:
     """Return the sub-tokens of a text from a server's response to ``echo`` and ``logprobs``.
 
-    A sub-token that the server wrote after the text is left out, as is a mark of the beginning. Where the
-    text ends with a part of a character, `hidden` of an earlier response tells them apart. DataError for
-    another form, another text, or a number that is not a log-probability.
+    A mark of the beginning is left out, as is a sub-token that the server wrote after the text. Both are
+    found in the response to a first text, which begins and ends with a letter of ASCII; `marks` has them for
+    all others. DataError for another form, another text, or a number that is not a log-probability.
     """
     remedy = "take a server that returns the log-probabilities of the prompt: vLLM, or llama-cpp-python's"
     with reading(address, "this response", remedy=remedy):
-        choice, usage = _choice(body)
-        table = choice.get("logprobs")
-        if not isinstance(table, dict) or not table.get("token_logprobs"):
-            got = "those of what it writes alone" if isinstance(table, dict) and table else "none"
-            raise ValueError(f"expected the log-probabilities of the prompt (echo, logprobs), got {got}")
-        echoed = choice.get("text")
-        if isinstance(echoed, str) and not echoed.startswith(text):
-            raise ValueError(f"expected the text that was sent, {text[:40]!r}, got {echoed[:40]!r}")
-        tokens, log_probs, tops = (list(table[name]) for name in ("tokens", "token_logprobs", "top_logprobs"))
+        response = json.loads(body)
+        [choice] = response["choices"]
+        table = choice["logprobs"]
+        if not table or not table.get("token_logprobs"):
+            raise ValueError("expected the log-probabilities of the prompt (echo, logprobs), got none")
+        if not choice["text"].startswith(text):
+            raise ValueError(f"expected the text that was sent, {text[:40]!r}, got {choice['text'][:40]!r}")
+        tokens, log_probs, tops = (table[name] for name in ("tokens", "token_logprobs", "top_logprobs"))
         if not len(tokens) == len(log_probs) == len(tops):
             lengths = f"{len(tokens)}, {len(log_probs)} and {len(tops)}"
             raise ValueError(f"expected as many tokens as log-probabilities and best ones, got {lengths}")
-        counted = usage.get("prompt_tokens")
-        ends = [len(tokens) - 1, len(tokens)] if hidden is None or counted is None else [counted - hidden]
-        first, end, spans = _find_spans(tokens, text, ends)
-        hidden = None if counted is None else counted - end
-        if hidden not in {None, 0, 1 - first}:
-            raise ValueError(f"expected the log-probabilities of {counted} tokens of the prompt, got {end}")
-        bos = "added" if first or hidden else "unknown" if hidden is None else "none"
-        if bos == "none" and log_probs[0] is not None:
-            raise ValueError(f"expected no log-probability of the first token of all, got {log_probs[0]}")
-        has_value = [index > 0 or log_probs[0] is not None for index in range(first, end)]
-        pairs = zip(has_value, log_probs[first:end], tops[first:end], strict=True)
-        values = [(_log_prob(p), max(map(_log_prob, top.values()))) if has else None for has, p, top in pairs]
-        log_prob, best = zip(*(value or (math.nan, math.nan) for value in values), strict=True)
-        return Echo(tokens[first:end], spans, list(log_prob), list(best), bos, hidden)
+        n_counted = response["usage"]["prompt_tokens"]
+        if marks is None:
+            listed = int(not tokens[0].strip() or not text.startswith(tokens[0].strip()))
+            written = 1 if locate_tokens(tokens[listed:-1], text) else 0
+            marks = Marks(listed, n_counted - len(tokens) + written)
+        listed, end = marks.listed, n_counted - marks.hidden
+        spans = locate_tokens(tokens[listed:end], text)
+        if spans is None or marks.hidden not in {0, 1 - listed}:
+            problem = f"expected {n_counted} sub-tokens that make up {text[:40]!r}"
+            raise ValueError(f"{problem}, got {len(tokens)}: {''.join(tokens)[:40]!r}")
+        rows = list(zip(log_probs, tops, strict=True))[listed:end]
+        has_first = bool(listed) or log_probs[0] is not None
+        values = [(math.nan, math.nan)] * (not has_first)
+        for log_prob, top in rows[len(values) :]:
+            values.append((_log_prob(log_prob), max(map(_log_prob, top.values()))))
+        scores, best = zip(*values, strict=True)
+        return Echo(tokens[listed:end], spans, list(scores), list(best), marks)
 
 
 def read_written(body: bytes, address: str) -> list[str]:
     """Return the sub-tokens that a server wrote; DataError where the response does not list them."""
     remedy = "take a server that returns log-probabilities (logprobs) of completions"
     with reading(address, "this response", remedy=remedy):
-        choice, _ = _choice(body)
-        table = choice.get("logprobs") or {}
-        rows = table.get("content")
-        tokens = table.get("tokens") if rows is None else [row["token"] for row in rows]
-        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-            raise ValueError("expected the tokens that it writes (logprobs), got none")
-        return tokens
+        [choice] = json.loads(body)["choices"]
+        table = choice["logprobs"]
+        tokens = [row["token"] for row in table["content"]] if "content" in table else table["tokens"]
+        return list(map(str, tokens))
 
 
 def locate_tokens(tokens: Sequence[str], text: str) -> list[Span] | None:
@@ -296,35 +250,6 @@ def locate_tokens(tokens: Sequence[str], text: str) -> list[Span] | None:
         spans[-waiting:] = [(begin, len(text)) for begin, _ in spans[-waiting:]]
         position = len(text)
     return spans if position == len(text) else None
-
-
-def _find_spans(tokens: Sequence[str], text: str, ends: Sequence[int]) -> tuple[int, int, list[Span]]:
-    """Return the range of a text's sub-tokens among those of a response, and their spans.
-
-    Before them may be a mark of the beginning. They end at one of `ends`, as the server may write another.
-    """
-    if not tokens or not all(isinstance(token, str) for token in tokens):
-        raise ValueError("expected tokens that are text")
-    marked_first = not tokens[0] and text[:1].isascii()
-    matches = []
-    for end in ends:
-        firsts = [first for first in ((1, 0) if marked_first else (0, 1)) if first < end <= len(tokens)]
-        pairs = [(first, locate_tokens(tokens[first:end], text)) for first in firsts]
-        matches += [(first, end, spans) for first, spans in pairs if spans is not None][:1]
-    if len(matches) != 1:
-        joined = "".join(tokens)[:40]
-        raise ValueError(f"expected the {len(text)} letters of {text[:40]!r} in tokens, got {joined!r}")
-    return matches[0]
-
-
-def _choice(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the completion of a response, and the numbers of its sub-tokens."""
-    response = json.loads(body)
-    [choice] = response["choices"]
-    usage = response.get("usage") or {}
-    if not isinstance(choice, dict) or not isinstance(usage, dict):
-        raise TypeError("expected objects")
-    return choice, usage
 
 
 def _log_prob(value: Any) -> float:
