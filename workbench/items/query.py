@@ -28,7 +28,7 @@ from workbench.items.cells import check_encodable
 from workbench.storage.errors import DataError
 
 _MANY = (list, tuple, set, frozenset, np.ndarray)
-_LISTED = 20  # columns in a message
+_LISTED = 6  # columns in a message
 _HEAD = "SELECT NULL FROM items WHERE "
 _REFUSED = {
     "SUBQUERY": "a query inside it",
@@ -140,7 +140,9 @@ def columns_of(where: str, names: Iterable[str]) -> list[str]:
             close = difflib.get_close_matches(name, names)
             listed = ", ".join(map(quoted, close or names[:_LISTED]))
             text = "'{}'".format(name.replace("'", "''"))
-            remedy = f"did you mean {listed}?" if close else f"text is quoted ({text}); columns are {listed}"
+            remedy = (
+                f"did you mean {listed}?" if close else f"text is quoted ({text}); columns are {listed} ..."
+            )
             raise _refusal(
                 where, f"there is no column {quoted(name)}", reference.start, reference.end, remedy=remedy
             )
