@@ -16,7 +16,6 @@ from .datasets.books import books as books
 from .datasets.experiment_data import experiment_data as experiment_data
 from .datasets.fetch import fetch as fetch
 from .evaluation.contamination import contamination as contamination
-from .evaluation.interchange.export import export_results as export_results
 from .evaluation.interchange.import_results import import_results as import_results
 from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.metrics import evaluate as evaluate
@@ -48,7 +47,6 @@ from .widgets.ask.ask import ask as ask
 from .widgets.attention.attention import attention as attention
 from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare
-from .widgets.compare.compare import compare_logs as compare_logs
 from .widgets.explore.explore import explore as explore
 from .widgets.guess.guess import guess as guess
 from .widgets.publish.site import publish as publish

@@ -12,7 +12,6 @@ from workbench import datasets
 from workbench.evaluation.align import align
 from workbench.evaluation.interchange import lm_eval as samples
 from workbench.evaluation.interchange.import_results import import_results
-from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
@@ -41,7 +40,7 @@ def test_the_rows_are_what_the_harness_logged(written):
     assert frame["prediction"].equals(ITEMS.frame["answer"].where(greedy).rename("prediction"))
     assert set(frame["variant"]) == {"openai"}
     assert frame["prompt"].isna().all()
-    assert (imported.matched, len(imported.report)) == ({"exactly": 222}, 0)
+    assert (imported.matched, len(imported.report)) == ({"by text": 222}, 0)
     assert imported.info["task"] == "lambada_openai"
     measured = evaluate(imported).iloc[0]
     assert measured["accuracy"] == pytest.approx(np.mean(greedy))
@@ -85,7 +84,6 @@ def test_no_column_has_perplexities_with_and_without_the_end_of_the_word(written
 @pytest.mark.parametrize(
     ("layout", "name"),
     [
-        ("0.3", "lambada_openai_write_out_info.json"),
         ("0.4.0", "pretrained__gpt2_lambada_openai.jsonl"),
         ("0.4.0", "samples_lambada_openai_2024-06-01T12:30:00.1.jsonl"),
         ("0.4.13", "samples_lambada_openai_mt_stablelm_en_2025-06-01T12-30-00.1.jsonl"),
@@ -135,11 +133,6 @@ def test_logs_before_and_after_the_change_of_the_beginning_are_not_compared_in_s
     assert "|bos:omitted|" in evaluate(frames[0])["signature"].iloc[0]
 
 
-def test_translations_are_refused(written):
-    path = written.rename(written.with_name(NAME.replace("openai", "openai_mt_de")))
-    refused(import_results, path, ITEMS, model="m")
-
-
 TRANSLATED = ["Sie rief ihn. Nur die Aale sahen den Reiher", "Ich rief ihren Namen: Ada"]
 
 
@@ -156,15 +149,15 @@ def test_logs_of_translations_are_read_with_items_of_their_language(tmp_path, ta
         assert imported.predictions["variant"].tolist() == items.frame["variant"].tolist()
         assert imported.predictions["prediction"].iloc[0] == "Reiher"
     unmarked = datasets.load(texts, variant="own")
-    for items in (ITEMS, unmarked):
-        refused(import_results, path, items, model="m")
-    as_the_error_says = import_results(path, unmarked, model="m", variant=variant, keep=False)
-    assert set(as_the_error_says.predictions["variant"]) == {variant}
+    refused(import_results, path, ITEMS, model="m")
+    own = import_results(path, unmarked, model="m", keep=False)
+    assert set(own.predictions["variant"]) == {"own"}
+    said = import_results(path, unmarked, model="m", variant=variant, keep=False)
+    assert set(said.predictions["variant"]) == {variant}
     refused(import_results, path, model="m")
     english = tmp_path / NAME
     english.write_text(log(TEXTS), encoding="utf-8")
     refused(import_results, english, datasets.load(texts), model="m")
-    refused(import_logs, [path, english])
 
 
 def test_all_lambada_tasks_of_the_installed_harness_are_known():
@@ -184,7 +177,10 @@ def test_the_variant_is_named_or_refused(written, tmp_path):
     refused(import_results, written, plain)
     refused(import_results, written)
     imported = import_results(written, plain, variant="openai", keep=False)
-    assert (set(imported.predictions["variant"]), imported.matched) == ({"openai"}, {"by key": 222})
+    assert (set(imported.predictions["variant"]), imported.matched) == (
+        {"openai"},
+        {"by letters and digits": 222},
+    )
     other = tmp_path / "samples_mine_2025-06-01T12-30-00.1.jsonl"
     other.write_text(log(TEXTS), encoding="utf-8")
     refused(import_results, other, model="m")

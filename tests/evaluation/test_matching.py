@@ -64,15 +64,15 @@ def test_no_two_passages_of_lambada_share_a_key_but_those_that_are_the_same(real
     assert readable.tolist() == keys[::5].tolist()
 
 
-def test_texts_are_found_exactly_then_by_wording_then_by_key():
+def test_texts_are_found_by_wording_then_by_letters_and_digits():
     index = Index(own(["He saw the “dog” Rex", "he saw the `` dog '' rex", "one thing more"]))
-    assert index.find("He saw the “dog” Rex") == Match((0,), "exact")
-    assert index.find('He saw  the "dog" Rex') == Match((0,), "same wording")
-    assert index.find('he saw the " dog " rex') == Match((1,), "same wording")
-    assert index.find("HE SAW the dog rex") == Match((0, 1), "same key")
-    assert index.find("One thing, more.") == Match((2,), "same key")
-    assert index.find("one thing _____") == Match((2,), "same wording")
-    assert index.find("one thing") == Match((2,), "same wording")
+    assert index.find("He saw the “dog” Rex") == Match((0,), "text")
+    assert index.find('He saw  the "dog" Rex') == Match((0,), "text")
+    assert index.find('he saw the " dog " rex') == Match((1,), "text")
+    assert index.find("HE SAW the dog rex") == Match((0, 1), "letters")
+    assert index.find("One thing, more.") == Match((2,), "letters")
+    assert index.find("one thing _____") == Match((2,), "text")
+    assert index.find("one thing") == Match((2,), "text")
     assert index.find("another") == index.find("...") == index.find("") == Match((), "")
 
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):
     items = own(["a b c", "a b c", "A b, c", "d e f"])
     index = Index(items)
     placed = match_rows(rows_of("A B C", "d e f", "g", items[2].item_id), index, notes)
-    assert [(one.row.line, one.item_index, one.how) for one in placed] == [(2, 3, "exact"), (4, 2, "id")]
+    assert [(one.row.line, one.item_index, one.how) for one in placed] == [(2, 3, "text"), (4, 2, "id")]
     report = notes.frame()[["line", "problem", "text"]].to_numpy().tolist()
     assert report == [[1, "3 items have this text", "A B C"], [3, "no item has this id or text", "g"]]
     assert not notes.frame()["kept"].any()

@@ -13,10 +13,8 @@ import pytest
 from evaluation_logs import COLONEL, DUMPLINGS, ITEMS, PETRA, RECORDED, SAMPLE, START, TEXTS, archive
 from refused import refused
 
-import workbench as wb
+from workbench.evaluation.align import align
 from workbench.evaluation.interchange.import_results import import_results
-from workbench.evaluation.interchange.sample_logs import import_logs
-from workbench.predictions.store import runs
 from workbench.storage.errors import DataError
 
 NAN = float("nan")
@@ -96,20 +94,6 @@ def test_the_first_of_several_filters_is_read_and_another_can_be_chosen(name, ch
         imported(RECORDED / name, filter="none such")
 
 
-@pytest.mark.parametrize("whole", [json.dumps, lambda records: "\n".join(map(json.dumps, records))])
-def test_filters_that_early_versions_did_not_name_are_numbered(whole, tmp_path):
-    lines = (RECORDED / "samples_lambada_openai_written.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [{k: v for k, v in json.loads(line).items() if k != "filter"} for line in lines]
-    (tmp_path / "a.jsonl").write_text(whole(records), encoding="utf-8")
-    found = imported(tmp_path / "a.jsonl")
-    assert found.predictions["prediction"].tolist() == ["l"] * 3
-    assert "'1', the first of several filters, is read; filter= chooses '2'" in set(found.report["problem"])
-    chosen = imported(tmp_path / "a.jsonl", filter="2")
-    assert chosen.predictions["prediction"].tolist() == ["lol"] * 3
-    (tmp_path / "a.jsonl").write_text(whole(records[:4]), encoding="utf-8")  # one is there twice
-    refused(imported, tmp_path / "a.jsonl")
-
-
 def test_a_filter_is_of_logs_alone(tmp_path):
     (tmp_path / "a.csv").write_text("item_id,prediction\na,b\n")
     refused(imported, tmp_path / "a.csv", filter="none")
@@ -138,34 +122,6 @@ def test_details_of_lighteval_by_other_names_of_columns(tmp_path):
     frame = frame.rename(columns=lambda name: f"__{name}__")
     frame.to_parquet(tmp_path / "a.parquet")
     check(tmp_path / "a.parquet", "lighteval_lambada.parquet")
-
-
-@pytest.mark.parametrize(
-    ("name", "write"),
-    [("lighteval_lambada.parquet", str), ("lighteval_choices.parquet", str),
-     ("lighteval_choices.parquet", list), ("lighteval_written.parquet", str),
-     ("lighteval_written.parquet", list)],
-)  # fmt: skip
-def test_details_of_earlier_versions_of_lighteval(name, write, tmp_path):
-    rows = []
-    for n, text in enumerate(TEXTS):
-        query, _, word = text.rpartition(" ")
-        pairs = [(-3.0, False), (-2.0 - n, False), (-4.0, False)]
-        cells = {
-            "lambada": {"predictions": [(-0.5 - n, n == 0)], "choices": [f" {word}"], "gold_index": [0]},
-            "choices": {
-                "predictions": pairs if write is str else [value for value, _ in pairs],
-                "choices": [" rock", f" {word}", " sand"], "gold_index": [1],
-            },
-            "written": {"predictions": [[COLONEL, " Dumplings.", "stone"][n]], "gold": [word]},
-        }[name.removeprefix("lighteval_").removesuffix(".parquet")]  # fmt: skip
-        metrics = {"em" if "gold" in cells else "acc": int(n == 0)}
-        rows.append(
-            {"example": query, "full_prompt": query, "metrics": str(metrics), "specifics": "{}"}
-            | {column: write(value) for column, value in cells.items()}
-        )
-    pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
-    check(tmp_path / "a.parquet", name)
 
 
 # Perplexities of whole passages
@@ -198,7 +154,7 @@ def test_whole_passages_never_count_as_targets(layout, tmp_path):
         refused(imported, path, on_error=on_error)
 
 
-# Forms that are known, but not read
+# Other forms
 
 
 @pytest.mark.parametrize(
@@ -209,13 +165,13 @@ def test_whole_passages_never_count_as_targets(layout, tmp_path):
         {"version": 2, "status": "started", "eval": {"task": "x"}},
     ],
 )
-def test_forms_that_are_not_read_are_called_by_their_names(content, tmp_path):
+def test_other_forms_are_refused(content, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps(content))
     refused(imported, path)
 
 
-def test_the_advice_for_forms_that_are_not_read_can_be_followed(tmp_path):
+def test_their_answers_are_read_from_a_table(tmp_path):
     path = tmp_path / "table.csv"
     pd.DataFrame({"text": TEXTS, "prediction": ["a", "b", PETRA], "model": "theirs"}).to_csv(path)
     assert import_results(path, ITEMS, keep=False).predictions["correct"].tolist() == [False, False, True]
@@ -299,48 +255,11 @@ def test_samples_of_inspect_that_are_refused(change, tmp_path):
     assert len(imported(tmp_path / "log.json", on_error="report")) == 1
 
 
-# Side by side
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("inspect_last_word.eval", "samples_lambada_openai_local.jsonl"),
-        ("lighteval_lambada.parquet", "inspect_choices.eval"),
-    ],
-)
-def test_logs_of_any_two_programs_are_compared_by_their_texts(first, second, no_data):
-    assert no_data.is_dir()  # nothing is at hand, so items are made of the texts of the first log
-    view = wb.compare_logs(RECORDED / first, RECORDED / second)
-    made = view.comparison
-    right = [
-        sum(w == a for w, a in zip(EXPECTED[n][0], ITEMS.frame["answer"], strict=True))
-        for n in (first, second)
-    ]
+def test_logs_of_any_two_programs_are_compared():
+    names = ("inspect_last_word.eval", "samples_lambada_openai_local.jsonl")
+    logs = [imported(RECORDED / name, model=name) for name in names]
+    made = align(ITEMS, logs)
+    right = [sum(w == a for w, a in zip(EXPECTED[n][0], ITEMS.frame["answer"], strict=True)) for n in names]
     assert made.n == 3
     assert [round(3 * value) for value in made.points()["accuracy"]] == right
     assert not any("variant" in warning for warning in made.warnings)
-    view.close()
-    assert runs().empty  # nothing is stored
-
-
-def test_items_that_are_given_or_two_logs_of_one_model():
-    local = RECORDED / "samples_lambada_openai_local.jsonl"
-    view = wb.compare_logs(local, local, items=ITEMS)
-    assert view.comparison.items.frame["item_id"].tolist() == ITEMS.frame["item_id"].tolist()
-    assert len(view.comparison.labels) == len(set(view.comparison.labels)) == 2
-    view.close()
-
-
-def test_a_filter_is_chosen_where_a_log_has_it():
-    paths = [RECORDED / "samples_lambada_openai_written.jsonl", RECORDED / "lighteval_written.parquet"]
-    _, logs = import_logs(paths, filter="whole")
-    assert [log.info["filter"] for log in logs] == ["whole", "em"]
-    with pytest.raises(DataError):
-        import_logs(paths, filter="x")
-    refused(wb.compare_logs)
-
-
-def test_a_comparison_says_why_a_log_is_refused(no_data):  # noqa: ARG001 - nothing is at hand
-    with pytest.raises(DataError):
-        wb.compare_logs(RECORDED / "samples_lambada_openai_rolling.jsonl", RECORDED / "inspect_choices.eval")

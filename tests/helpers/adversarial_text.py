@@ -164,9 +164,7 @@ def _imported(text):
     items = items_of(text)
     report = pd.DataFrame({"line": [1], "problem": [text], "text": [text], "kept": [False]})
     rows = predictions_of(text, items)[0]
-    return Imported(
-        text, rows, items, {text: 2}, people=pd.DataFrame({text: [text]}), name=text, report=report
-    )
+    return Imported(text, rows, items, {text: 2}, name=text, report=report)
 
 
 PAGES = {case.view: case.hostile for case in CASES.values()} | {

@@ -27,11 +27,6 @@ def record(number, text, layout="0.4.13", before="", suffix=""):
     passage, _, last = text.rpartition(" ")
     context, target = before + passage + suffix, " " + last
     log_prob, greedy = response_to(number)
-    if layout == "0.3":
-        return {
-            "doc_id": number, "prompt_0": context + target, "logit_0": log_prob, "logit_1": greedy,
-            "truth": target, "ppl": str(log_prob), "acc": str(int(greedy)),
-        }  # fmt: skip
     fields = {"doc_id": number, "doc": {"text": text, "domain": None}, "target": target}
     if layout == "0.4.0":
         response, arguments = [log_prob, greedy], [[context, target]]
@@ -46,7 +41,7 @@ def record(number, text, layout="0.4.13", before="", suffix=""):
 def log(texts, layout="0.4.13", **around):
     """Return the text of a whole file."""
     records = [record(number, text, layout, **around) for number, text in enumerate(texts)]
-    if layout in {"0.3", "0.4.0"}:
+    if layout == "0.4.0":
         return json.dumps(records, indent=4, ensure_ascii=False)
     return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records)
 

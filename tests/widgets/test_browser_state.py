@@ -314,7 +314,6 @@ TAKERS = {
     "evaluate": lambda _, runs: wb.evaluate(runs, resamples=10),
     "leaderboard": lambda _, runs: wb.leaderboard(runs, resamples=10),
     "table": lambda _, runs: wb.table("lambada", runs, resamples=10),
-    "export_results": lambda _, runs: wb.export_results(runs, "results.csv"),
     "charts.accuracy": lambda _, runs: wb.charts.accuracy(runs, by="split"),
     "charts.ranks": lambda _, runs: wb.charts.ranks(runs),
     "charts.expected": lambda items, runs: wb.charts.expected(runs, items=items),

@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.proportions import wilson
-from workbench.evaluation.interchange.agreement import Agreement, answer_agreement, majority_answers
 from workbench.items.ablation import INPUTS
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.people.judgments import score_judgments
 from workbench.people.protocols import Protocol, match
 from workbench.people.protocols import protocol as named_protocol
+from workbench.people.rater_agreement import Agreement, answer_agreement, majority_answers
 from workbench.predictions.schema import check_predictions, frame_of_answers
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError

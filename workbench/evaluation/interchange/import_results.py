@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation.interchange import agreement, export, inspect_log, lighteval, lm_eval, records
-from workbench.evaluation.interchange.agreement import Agreement
+from workbench.evaluation.interchange import inspect_log, lighteval, lm_eval, records
 from workbench.evaluation.interchange.records import FileRecord, Notes, ResultRow, number_of, text_of
 from workbench.items.items import Items, check_items
 from workbench.items.schema import objects
@@ -25,22 +24,13 @@ from workbench.storage.errors import DataError, check_option
 _PROGRAMS = (lm_eval.LM_EVAL, inspect_log.INSPECT, lighteval.LIGHTEVAL)
 _FIRST = 10  # records that tell what a file is, and rows that a notebook shows
 _SLACK = 1e-9
-_HOW = {"id": "by id", "exact": "exactly", "same wording": "by wording", "same key": "by key"}
+_HOW = {"id": "by id", "text": "by text", "letters": "by letters and digits"}
 _USUAL = {
     "item": ("item_id", "item", "text", "passage", "id"),
     "prediction": ("prediction", "predicted", "response", "guess"),
-    "person": tuple(
-        f"{stem}{end}"
-        for stem in ("person", "prolific", "worker", "participant", "annotator", "subject", "respondent",
-                     "rater", "turker", "mturk", "sona", "user")
-        for end in ("", "_id", "_pid", "_code", "_number", "_name")
-    ),
     "model": ("model",),
     "log_prob": ("log_prob",),
-}  # fmt: skip
-_OF_FORM = re.compile(r"(input|answer)\.")  # what MTurk writes before the columns of a form
-_PREVIEW = re.compile(r"\{\{%.*%\}\}|\$\{.*\}|\{\"ImportId\".*", re.DOTALL)  # never filled in
-_PERSON = "person: "  # what the names of models begin with that are people
+}
 
 
 @dataclass(frozen=True)
@@ -50,21 +40,17 @@ class Imported:
     Attributes
     ----------
     kind : str
-        ``lm-evaluation-harness``, ``Inspect``, ``lighteval``, ``predictions``, ``people`` or ``answers``.
+        ``lm-evaluation-harness``, ``Inspect``, ``lighteval``, ``predictions`` or ``answers``.
     predictions : DataFrame
         As :func:`workbench.predictions.schema.check_predictions` gives them, all models together.
     items : Items
         Those that were matched.
     matched : dict
-        How many rows were matched ``by id``, ``exactly``, ``by wording`` (white space and quotes
-        differ) or ``by key`` (punctuation, case or tokens differ).
+        How many rows were matched ``by id``, ``by text`` (but for white space and quotes) or ``by letters and
+        digits`` (punctuation, case or tokens differ).
     info : dict
         Name and kind of the file; of a sample log also task, filter, version of the harness, arguments of the
         model.
-    people, by_item : DataFrame or None
-        Accuracy by person and by item, where people answered.
-    agreement : Agreement or None
-        How often they agree.
     name : str
         Name of the file; ``frame`` of a frame.
     n_records : int
@@ -80,9 +66,6 @@ class Imported:
     items: Items
     matched: dict[str, int]
     info: dict[str, Any] = field(default_factory=dict)
-    people: pd.DataFrame | None = field(default=None, repr=False)
-    by_item: pd.DataFrame | None = field(default=None, repr=False)
-    agreement: Agreement | None = None
     name: str = ""
     n_records: int = 0
     report: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
@@ -90,7 +73,7 @@ class Imported:
 
     @property
     def models(self) -> list[str]:
-        """Names of the models and people, in the order of the file."""
+        """Names of the models, in the order of the file."""
         return [str(name) for name in self.predictions["model"].unique()]
 
     def __len__(self) -> int:
@@ -100,23 +83,20 @@ class Imported:
         names = self.models
         who = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")  # noqa: PLR2004
         how = ", ".join(f"{n:,} {name}" for name, n in self.matched.items() if n)
-        lines = [
-            f"{self.name} ({self.kind}): {len(self):,} predictions of {who} for {len(self.items):,} items",
-            f"{self.n_records:,} records; matched {how}; {int((~self.report['kept']).sum()):,} left out",
-        ]
-        return "\n".join([*lines, *([] if self.agreement is None else [str(self.agreement)])])
+        return (
+            f"{self.name} ({self.kind}): {len(self):,} predictions of {who} for {len(self.items):,} items\n"
+            f"{self.n_records:,} records; matched {how}; {int((~self.report['kept']).sum()):,} left out"
+        )
 
     def _repr_html_(self) -> str:
-        tables = [] if self.people is None else [(self.people, "")]
+        page = html_table([], [], notes=str(self).split("\n"))
         if len(self.report):
             first = f", the first {_FIRST}" if len(self.report) > _FIRST else ""
-            tables.append((self.report, f"Notes ({len(self.report):,}{first}; all in .report)"))
-        sections = [html_table([], [], notes=str(self).split("\n"))]
-        for frame, caption in tables:
-            head = frame.head(_FIRST).astype("object")
+            head = self.report.head(_FIRST).astype("object")
             rows = head.where(head.notna(), "").to_numpy().tolist()
-            sections.append(html_table(list(frame.columns), rows, caption=caption))
-        return "".join(sections)
+            caption = f"Notes ({len(self.report):,}{first}; all in .report)"
+            page += html_table(list(head.columns), rows, caption=caption)
+        return page
 
 
 class _File(NamedTuple):
@@ -127,6 +107,10 @@ class _File(NamedTuple):
     items: Items | None
     model: str | None
     variant: str | None
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.notes.path is not None and records.is_parquet(self.notes.path)
 
     def error(self, problem: str, remedy: str | None = None, line: int | None = None) -> DataError:
         return DataError(problem, file=self.notes.path, line=line, remedy=remedy)
@@ -143,17 +127,16 @@ def import_results(
     filter: str | None = None,  # noqa: A002 - the harness's name
     keep: bool = True,
     on_error: str = "raise",
-    seed: int = 0,
 ) -> Imported:
-    """Import predictions of other programs or of one's own, or people's answers.
+    """Import predictions of other programs, or of one's own.
 
     Parameters
     ----------
     source : path or DataFrame
         A log of one record an item: lm-evaluation-harness (``--log_samples``), Inspect (``.json`` or
-        ``.eval``) or lighteval (``details_*.parquet``); or a table (CSV, JSON lines, parquet, a frame) with a
-        column for the item and one for the answer; or a table of predictions, as a model's `predict` returns
-        and :func:`export_results` writes it.
+        ``.eval``) or lighteval (``details_*.parquet``, 0.10 and later); or a table (CSV, JSON lines, Parquet,
+        a frame) with a column for the item and one for the answer; or predictions, a frame as a model's
+        `predict` returns it, or its Parquet file.
     items : Items, optional
         What the results are about; by default loaded with :func:`workbench.load`, where the table or log
         tells which.
@@ -161,13 +144,10 @@ def import_results(
         Name of the model, and the form of the text that it saw (``plain``, ``openai`` ...). Needed where the
         file does not tell (the variant only if texts and items differ in case or tokens).
     columns : mapping, optional
-        Names of columns of a table, such as ``{"item": "stimulus", "person": "code"}``: ``item`` (id or text
-        of the item, whole or with a blank), ``prediction`` (the answer), ``person`` (who gave it), ``model``,
-        ``log_prob`` (its natural log-probability). By default those of usual names, however spelt
-        (``item_id``, ``text`` ...; ``prediction``, ``response`` ...; ``person``, ``PROLIFIC_PID``,
-        ``WorkerId``, ``participant`` ...; ``model``; ``log_prob``), also as MTurk writes them
-        (``Input.text``, ``Answer.guess``). Rows that name nobody, as the preview of a task, and rejected
-        assignments are left out and reported.
+        Names of columns of a table, such as ``{"item": "stimulus"}``: ``item`` (id or text of the item, whole
+        or with a blank), ``prediction`` (the answer), ``model``, ``log_prob`` (its natural log-probability).
+        By default those of usual names, however spelt (``item_id``, ``text`` ...; ``prediction``,
+        ``response`` ...; ``model``; ``log_prob``).
     text : str, optional
         Field of the harness's documents (Inspect: of the metadata) that holds the passage; ``text`` by
         default.
@@ -178,8 +158,6 @@ def import_results(
         Store each model's predictions as a run; the same content is not stored twice.
     on_error : {"raise", "report"}
         Whether a bad record stops the import, or is left out and reported.
-    seed : int, default 0
-        Draws the majority's answer among words that are equally common.
 
     Returns
     -------
@@ -192,9 +170,11 @@ def import_results(
 
     Notes
     -----
-    A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left
-    out and reported. An answer is right if it is the item's but for case, and for white space, quotes,
-    brackets and sentence marks around it (:func:`workbench.predictions.schema.same_word`).
+    A text is matched but for white space and quotes, else by its letters and digits. Rows without an item, or
+    with several, are left out and reported. An answer is right if it is the item's but for case, and for
+    white space, quotes, brackets and sentence marks around it
+    (:func:`workbench.predictions.schema.same_word`). Answers of people are read by
+    :func:`workbench.people.import_answers`.
 
     A log of log-likelihoods has no predictions: they are the answer where it was the greedy continuation,
     else null; ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's
@@ -204,8 +184,6 @@ def import_results(
 
     Of choices and generated text, what the log counts as right is right; the report names answers that look
     otherwise. Of several epochs the first is read. Log-likelihoods of whole passages are refused.
-
-    People's answers give one model a person (``person: name``) and one more, the majority.
 
     Examples
     --------
@@ -236,11 +214,10 @@ def import_results(
         raise file.error("only logs of harnesses have filters", "omit filter=")
     if path is not None and program is not None:
         imported = _sample_log(file, path, program, text, filter)
-    elif export.is_predictions(file.records[0]):
+    elif (path is None or file.is_parquet) and _is_predictions(file.records[0]):
         imported = _predictions(file)
     else:
-        records.check_known(file.records[0].fields, path)
-        imported = _answers(file, _columns(file, columns or {}), seed)
+        imported = _answers(file, _columns(file, columns or {}))
     name = "frame" if path is None else path.name
     info = {"from": name, "kind": imported.kind, **imported.info}
     imported = replace(imported, name=name, n_records=len(results), report=notes.frame(), info=info)
@@ -278,8 +255,6 @@ def _sample_log(
                 'pass variant="openai" (running text) or variant="plain" (tokens, lower case), or items=',
             )
         items = records.load_items([("lambada", "test", variant)])
-    elif file.variant is None and log.variant is not None:
-        records.check_language(items, log.variant, path)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
@@ -316,28 +291,11 @@ def _sample_log(
     return Imported(program.name, frame, _matched_items(items, matched), _matched(matched), info)
 
 
-def filters_of(program: lm_eval.Program, file_records: Sequence[FileRecord]) -> list[list[str]]:
-    """Return the names of the filters of each record; numbers where a document occurs several times without.
-
-    lm-evaluation-harness named no filters before version 0.4.4, and wrote all documents once for each.
-    """
-    names: list[list[str]] = [program.filters(record.fields) for record in file_records]
-    documents = [str(record.fields.get("doc_id", "")) for record in file_records]
-    counts = set(Counter(documents).values())
-    if any(names) or "" in documents or counts == {1} or len(counts) > 1:
-        return names
-    earlier: Counter[str] = Counter()
-    for number, document in enumerate(documents):
-        earlier[document] += 1
-        names[number] = [str(earlier[document])]
-    return names
-
-
 def _filtered(
     file: _File, program: lm_eval.Program, chosen: str | None
 ) -> tuple[str | None, list[FileRecord]]:
     """Return the filter (scorer, metric) that is read, chosen or else the first, and its records."""
-    of_records = filters_of(program, file.records)
+    of_records = [program.filters(record.fields) for record in file.records]
     names = list(dict.fromkeys(name for each in of_records for name in each))
     if chosen is not None and chosen not in names:
         raise file.error(
@@ -398,17 +356,10 @@ def _columns(file: _File, named: Mapping[str, str]) -> dict[str, str]:
         name = named.get(role)
         if name is not None and name not in present:
             raise file.error(f"there is no column {name!r}", f"there are {', '.join(present)}")
-        keys = map(_column_key, usual)
-        name = name or next((lower[key] for key in keys if key in lower), None)
-        forms = [name for name in present if name.casefold().startswith("answer.")]
-        if name is None and role == "prediction" and len(forms) == 1:
-            name = forms[0]
+        name = name or next((lower[key] for key in map(_column_key, usual) if key in lower), None)
         if name is not None:
             chosen[role] = name
         elif role in {"item", "prediction"}:
-            if "Input.page" in present:
-                problem = "these are answers to exported pages"
-                raise file.error(problem, "pass the file to workbench.people.import_answers")
             raise file.error(
                 f"none of the columns {', '.join(present)} is called {', '.join(usual[:-1])} or {usual[-1]}",
                 f'name the one that holds the {role}: columns={{"{role}": "..."}}',
@@ -417,23 +368,20 @@ def _columns(file: _File, named: Mapping[str, str]) -> dict[str, str]:
 
 
 def _column_key(name: str) -> str:
-    """Return the letters and digits of a column's name, without MTurk's prefix."""
-    return re.sub(r"[\W_]+", "", _OF_FORM.sub("", name.strip().casefold(), count=1))
+    """Return the letters and digits of a column's name."""
+    return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
-    """Make predictions of a table of answers, by models or by people."""
-    notes, by_people = file.notes, "person" in columns
-    if file.model is None and not by_people and "model" not in columns:
+def _answers(file: _File, columns: Mapping[str, str]) -> Imported:
+    """Make predictions of a table of answers."""
+    notes = file.notes
+    if file.model is None and "model" not in columns:
         raise file.error(
             "no column says whose answers these are",
-            'pass model="...", or columns={"person": "..."} for the column that names people',
+            'pass model="...", or columns={"model": "..."}; people.import_answers reads those of people',
         )
     answers = []
     for record in file.records:
-        if by_people and (problem := _nobody(record, columns["person"])):
-            notes.note(problem, record.line, str(record.fields.get(columns["item"]) or ""), used=False)
-            continue
         try:
             answers.append(_answer(record, columns, file.model))
         except (ValueError, RecursionError) as error:
@@ -449,33 +397,11 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     frame = _frame(matched, items, variants, words, score_type=score_types, log_prob=log_probs)
     if problem := schema.note_marks(frame, words):
         notes.note(problem, used=True)
-    imported = Imported("answers", frame, _matched_items(items, matched), _matched(matched))
-    if not by_people:
-        return imported
-    answered = frame.rename(columns={"model": "person"})[["item_id", "person", "prediction", "correct"]]
-    answered["person"] = answered["person"].str.removeprefix(_PERSON)
-    both = pd.concat([frame, _majority(answered, imported.items, seed, variants)], ignore_index=True)
-    return replace(
-        imported,
-        kind="people",
-        predictions=schema.check_predictions(both),
-        people=agreement.accuracy_by_person(answered),
-        by_item=agreement.accuracy_by_item(answered),
-        agreement=agreement.answer_agreement(answered),
-    )
-
-
-def _nobody(record: FileRecord, column: str) -> str | None:
-    """Return why a row is not a person's answer, such as the preview of a task; None if it is one."""
-    name = str(record.fields.get(column) or "").strip()
-    if not name or _PREVIEW.fullmatch(name):
-        return f"the column {column!r} names nobody, as in the preview of a task"
-    status = record.fields.get("AssignmentStatus")
-    return "the assignment was rejected" if str(status).strip().casefold() == "rejected" else None
+    return Imported("answers", frame, _matched_items(items, matched), _matched(matched))
 
 
 def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -> ResultRow:
-    """Read one row; raise ValueError if a cell is not a text or number, or the person is missing."""
+    """Read one row; raise ValueError if a cell is not a text or number, or the model is missing."""
 
     def cell(role: str, convert: Any) -> Any:
         try:
@@ -483,13 +409,9 @@ def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the column {columns[role]!r} holds {error}") from None
 
-    if "person" in columns:
-        name, who = columns["person"], cell("person", text_of)
-        who = who and f"{_PERSON}{who.strip()}"
-    else:
-        name, who = columns.get("model", "model"), model or cell("model", text_of)
+    who = model or cell("model", text_of)
     if not who:
-        raise ValueError(f"the column {name!r} is empty: whose answer is it?")
+        raise ValueError(f"the column {columns['model']!r} is empty: whose answer is it?")
     log_prob = cell("log_prob", number_of) if "log_prob" in columns else math.nan
     if log_prob > _SLACK:
         raise ValueError(f"the log-probability {log_prob:g} is above 0: it is the natural logarithm")
@@ -497,27 +419,17 @@ def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -
     return ResultRow(record.line, who, cell("item", text_of), fields)
 
 
-def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:
-    """Return the predictions of the majority; ``p_correct`` is that of the draw among equals."""
-    majority = agreement.majority_answers(answered, seed)
-    name = f"majority of {answered['person'].nunique()} people"
-    frame = schema.from_answers(items, majority[["item_id", "prediction"]], model=name)
-    tied = dict(zip(majority["item_id"], majority["tied"], strict=True))
-    p_correct = [
-        np.nan if pd.isna(word) else float(word.casefold() in tied[item]) / max(1, len(tied[item]))
-        for item, word in zip(frame["item_id"], frame["answer"], strict=True)
-    ]
-    variant = variants[0] if len(set(variants)) == 1 else frame["variant"]
-    return frame.assign(p_correct=p_correct, variant=variant)
+def _is_predictions(record: FileRecord) -> bool:
+    return set(schema.COLUMNS) - set(schema.OPTIONAL) <= set(record.fields)
 
 
 def _predictions(file: _File) -> Imported:
     """Make predictions of a table that has the columns of predictions already."""
     notes, items = file.notes, file.items
-    frame, lines = export.frame_of_records(file.records, notes)
-    readable = {*schema.COLUMNS, "text"}
-    if unread := sorted({name for record in file.records for name in record.fields} - readable):
+    frame = pd.DataFrame([record.fields for record in file.records])
+    if unread := sorted(set(frame.columns) - set(schema.COLUMNS)):
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
+    frame = frame.drop(columns=unread).assign(run=frame["run"].fillna(""))
     if items is None:
         sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
         items = records.load_items(map(tuple, sets))
@@ -528,7 +440,7 @@ def _predictions(file: _File) -> Imported:
         frame["model"] = file.model
     if file.variant is not None:
         frame["variant"] = file.variant
-    frame = frame[_fitting(frame, lines, items, file)].reset_index(drop=True)
+    frame = frame[_fitting(frame, items, file)].reset_index(drop=True)
     if not len(frame):
         raise file.error("no prediction is about one of the items", "pass the items that it is about")
     try:
@@ -539,25 +451,25 @@ def _predictions(file: _File) -> Imported:
     return Imported("predictions", frame, asked, {_HOW["id"]: len(frame)})
 
 
-def _fitting(frame: pd.DataFrame, lines: Sequence[int], items: Items, file: _File) -> list[bool]:
+def _fitting(frame: pd.DataFrame, items: Items, file: _File) -> list[bool]:
     """Return which rows are about the items as these are."""
     by_id = items.frame.set_index("item_id")[["answer", "variant"]].to_dict("index")
     fits = []
     columns = (frame[name] for name in ("item_id", "answer", "variant"))
-    for item_id, word, variant, line in zip(*columns, lines, strict=True):
+    for number, (item_id, word, variant) in enumerate(zip(*columns, strict=True), 1):
         item = by_id.get(item_id)
         fits.append(item is not None and _folded(word) == _folded(item["answer"]))
         if item is None:
-            file.notes.note("no item has this id", line, str(item_id), used=False)
+            file.notes.note("no item has this id", number, str(item_id), used=False)
         elif file.variant is None and variant != item["variant"]:
             raise file.error(
                 f"the predictions are of the variant {variant!r}, the items of {item['variant']!r}",
                 f"pass items of that variant, or variant={variant!r} to take these all the same",
-                line,
+                number,
             )
         elif not fits[-1]:
             problem = f"the answer is {word!r}, that of the item {item['answer']!r}"
-            file.notes.bad(problem, line, str(item_id))
+            file.notes.bad(problem, number, str(item_id))
     return fits
 
 

@@ -1,18 +1,16 @@
 """Details of lighteval (https://github.com/huggingface/lighteval): the Parquet of ``--save-details``.
 
-Read are the three columns of version 0.10 and later (a document, a response, metrics) and the flat columns of
-earlier versions, whose cells may be text that Python wrote.
+Read are the three columns of version 0.10 and later: a document, a response, metrics.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from workbench.evaluation.interchange import lm_eval
 from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, variant_of
@@ -22,14 +20,11 @@ from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
 
 _NAME = re.compile(r"details_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT.+)\.parquet")
-_LONGEST = 1 << 20  # characters of a cell that Python wrote
 
 
 def _is_sample(fields: Mapping[str, Any]) -> bool:
     """Return whether a record looks like one of lighteval's details."""
-    if isinstance(_field(fields, "doc"), Mapping):
-        return isinstance(_field(fields, "model_response"), Mapping)
-    return {"full_prompt", "predictions"} <= set(fields) and not {"item_id", "doc"} & set(fields)
+    return all(isinstance(_field(fields, name), Mapping) for name in ("doc", "model_response"))
 
 
 def _field(fields: Mapping[str, Any], name: str) -> Any:
@@ -43,58 +38,11 @@ def _filters(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _metrics(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    return lm_eval.mapping(_read(_field(fields, "metric") or fields.get("metrics")))
-
-
-def _read(value: Any) -> Any:
-    """Return a cell, read if it is text of a Python list, mapping or number."""
-    if isinstance(value, str) and len(value) <= _LONGEST:
-        try:
-            return ast.literal_eval(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return value
-    return value
+    return lm_eval.mapping(_field(fields, "metric"))
 
 
 def _listed(value: Any) -> list[Any]:
-    value = _read(value)
-    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
-
-
-class _Response(NamedTuple):
-    """A record of any version: query, prompt, fields of the task, choices, and their results."""
-
-    query: Any
-    prompt: Any
-    specific: Any
-    golds: list[Any]
-    choices: list[Any]
-    log_probs: list[Any]
-    greedy: list[Any]
-    texts: list[Any]
-
-
-def _response_of(fields: Mapping[str, Any]) -> _Response:
-    doc, response = _field(fields, "doc"), _field(fields, "model_response")
-    if not isinstance(doc, Mapping):
-        query = fields.get("example") or fields.get("full_prompt")
-        choices = _listed(fields.get("choices")) or _listed(fields.get("gold"))
-        specific, golds = _read(fields.get("specifics")), _listed(fields.get("gold_index"))
-        responses = _old_responses(_listed(fields.get("predictions")))
-        return _Response(query, fields.get("full_prompt"), specific, golds, choices, *responses)
-    if [str(method).rpartition(".")[2] for method in _listed(doc.get("sampling_methods"))] == ["PERPLEXITY"]:
-        raise lm_eval.whole_passages()
-    response = lm_eval.mapping(response)
-    return _Response(
-        doc.get("query"),
-        response.get("input"),
-        doc.get("specific"),
-        _listed(doc.get("gold_index")),
-        _listed(doc.get("choices")),
-        _listed(response.get("logprobs")),
-        _listed(response.get("argmax_logits_eq_gold")),
-        _listed(response.get("text_post_processed") or response.get("text")),
-    )
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _sample(
@@ -104,43 +52,36 @@ def _sample(
 
     Raise ValueError if it has no query, or no response to one.
     """
-    response = _response_of(fields)
-    query = response.query
-    if text is not None:
-        query = lm_eval.mapping(response.specific).get(text)
+    doc, response = _field(fields, "doc"), _field(fields, "model_response")
+    if [str(method).rpartition(".")[2] for method in _listed(doc.get("sampling_methods"))] == ["PERPLEXITY"]:
+        raise lm_eval.whole_passages()
+    query = doc.get("query") if text is None else lm_eval.mapping(doc.get("specific")).get(text)
     if not isinstance(query, str) or not query.strip():
         raise ValueError(f"its document has no {'query' if text is None else f'text {text!r}'}")
-    choices = [choice.strip() for choice in response.choices if isinstance(choice, str)]
-    gold = response.golds[0] if response.golds and isinstance(response.golds[0], int) else 0
+    choices = [choice.strip() for choice in _listed(doc.get("choices")) if isinstance(choice, str)]
+    gold = next(iter(_listed(doc.get("gold_index"))), 0)
+    gold = gold if isinstance(gold, int) else 0
     target = choices[gold] if 0 <= gold < len(choices) else ""
     forms = (f"{query.rstrip()} {target}", query)
     template = None
-    if isinstance(response.prompt, str):
-        template = lm_eval.prompt_template(response.prompt, f"{query.rstrip()} {target or '_'}")
-    scores = lm_eval.choice_scores(response.log_probs)
+    if isinstance(prompt := response.get("input"), str):
+        template = lm_eval.prompt_template(prompt, f"{query.rstrip()} {target or '_'}")
+    scores = lm_eval.choice_scores(_listed(response.get("logprobs")))
     if len(scores) == 1:
-        greedy = truth_of(response.greedy[0]) if response.greedy else None
+        greedy = truth_of(next(iter(_listed(response.get("argmax_logits_eq_gold"))), None))
         if greedy is None:
             raise ValueError("the response does not tell whether the answer was the greedy one")
         return Sample(line, forms[0], target, scores[0], greedy, template, texts=forms)
     if scores and (len(scores) != len(choices) or not target):
         raise ValueError(f"expected {len(choices)} log-likelihoods, one a choice, got {len(scores)}")
-    answer = (
-        choices[scores.index(max(scores))] if scores else next(filter(lm_eval.is_text, response.texts), None)
-    )
+    texts = _listed(response.get("text_post_processed") or response.get("text"))
+    answer = choices[scores.index(max(scores))] if scores else next(filter(lm_eval.is_text, texts), None)
     if answer is None:
         raise ValueError("there is no response")
     right = lm_eval.verdict(_metrics(fields), [metric] if metric else [])
     right = same_word(answer, target) if right is None else right
     log_prob, names = (scores[gold], tuple(choices)) if scores else (math.nan, ())
     return Sample(line, forms[0], target, log_prob, right, template, answer, names, tuple(scores), forms)
-
-
-def _old_responses(predictions: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return log-likelihoods, whether each was greedy, and texts, from logs of earlier versions."""
-    flat = list(lm_eval.leaves([each if isinstance(each, list) else _listed(each) for each in predictions]))
-    numbers = [each for each in flat if isinstance(each, (int, float)) and not isinstance(each, bool)]
-    return numbers, [each for each in flat if isinstance(each, bool)], [e for e in flat if isinstance(e, str)]
 
 
 def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:

@@ -1,10 +1,10 @@
 """Read sample logs of lm-evaluation-harness: its samples and its description of the run.
 
 Gao et al. (2021), "A framework for few-shot language model evaluation", https://github.com/EleutherAI/lm-evaluation-harness.
-Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4.3 (0.5 included), the JSON
-lists of 0.4.0 to 0.4.2, and the ``*_write_out_info.json`` of ``--write_out`` in 0.3. A request is the
-log-likelihood of the last word, those of several choices, or a text that is generated. Log-likelihoods of
-whole passages are refused: their perplexity is not that of the target.
+Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4.3 (0.5 included), and the
+JSON lists of 0.4.0 to 0.4.2. A request is the log-likelihood of the last word, those of several choices, or a
+text that is generated. Log-likelihoods of whole passages are refused: their perplexity is not that of the
+target.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from workbench.storage.tables import parsed_json
 
 _NAMES = (
     re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"),
-    re.compile(r"(?P<task>.+)_write_out_info"),
     re.compile(r"samples_(?P<task>.+)"),
     re.compile(r"(?:.*[^a-z])?(?P<task>lambada\w*)"),
 )
@@ -102,7 +101,7 @@ PASSAGE = "{passage}"
 
 def is_sample(fields: Mapping[str, Any]) -> bool:
     """Return whether a record looks like a sample of the harness."""
-    return {"resps", "doc"} <= set(fields) or {"filtered_resps", "doc"} <= set(fields) or "logit_0" in fields
+    return "doc" in fields and bool({"resps", "filtered_resps"} & set(fields))
 
 
 def filters(fields: Mapping[str, Any]) -> list[str]:
@@ -120,9 +119,7 @@ def sample(
     """
     requests = _requests(fields.get("arguments"))
     context, target, is_chat = requests[0] if requests else (None, None, False)
-    old = "logit_0" in fields and "doc" not in fields
-    doc = fields.get("doc")
-    doc = {"text": fields.get("prompt_0")} if old else doc if isinstance(doc, Mapping) else {}
+    doc = mapping(fields.get("doc"))
     passage = doc.get(text or "text")
     texts: tuple[str, ...] = ()
     metrics = fields.get("metrics")
@@ -142,7 +139,7 @@ def sample(
         response = read(fields, [str(continuation).strip() for _, continuation, _ in requests])
         return Sample(line=line, text=passage, template=template, texts=texts, **response)
     if not isinstance(target, str):  # since 0.5 a record's own target may be the number of a choice
-        target = fields["truth"] if old and isinstance(fields.get("truth"), str) else fields.get("target")
+        target = fields.get("target")
     log_prob, greedy = _response(fields)
     if log_prob > _SLACK:
         raise ValueError(f"the log-likelihood {log_prob:g} is above 0")
@@ -279,12 +276,8 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
     """Return log-likelihood and greedy correctness, from the response or else from the metrics."""
     accuracy = fields.get("acc")
     right = None if accuracy is None else truth_of(accuracy)
-    if "logit_0" in fields:
-        values = [*leaves(fields["logit_0"]), *leaves(fields.get("logit_1", ()))]
-    else:
-        values = list(leaves(fields.get("filtered_resps") or fields.get("resps") or ()))
-    if not values:
-        values = [fields.get("perplexity", fields.get("ppl"))]
+    values = list(leaves(fields.get("filtered_resps") or fields.get("resps") or ()))
+    values = values or [fields.get("perplexity")]
     if not values or values[0] is None or isinstance(values[0], Mapping):
         raise ValueError("there is no response")
     try:

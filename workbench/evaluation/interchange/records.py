@@ -7,7 +7,6 @@ a key made of the text.
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import math
 import re
@@ -22,7 +21,6 @@ import pandas as pd
 from workbench import datasets
 from workbench.datasets.archives import members
 from workbench.items.items import Items
-from workbench.items.language import language, language_name, languages_of
 from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, check_option, reading
 from workbench.storage.files import read_bytes, read_parquet
@@ -36,20 +34,6 @@ from workbench.storage.tables import (
 )
 
 _PARQUET, _ZIP = b"PAR1", b"PK"
-_AS_TABLE = "write a table (CSV, JSON lines) with the columns text, prediction and model, and pass that"
-_UNREAD = (
-    ("HELM", {"adapter_spec", "request_states"}),
-    ("HELM", {"instance_id", "stats"}),
-    ("HELM", {"instance_id", "predicted_text"}),
-    ("OpenAI Evals", {"spec", "final_report"}),
-    ("OpenAI Evals", {"spec"}),
-    ("OpenAI Evals", {"run_id", "event_id", "type"}),
-    ("OpenCompass", {"origin_prompt", "prediction"}),
-    ("OLMES", {"native_id", "model_output"}),
-    ("promptfoo", {"evalId", "results"}),
-    ("promptfoo", {"promptIdx", "testIdx"}),
-)  # fmt: skip
-"""Programs whose files are known by these fields, but not read."""
 _LEAVE = 'correct it, or have it reported and left out with on_error="report"'
 _START = 80  # characters of a text that a note shows
 _INSPECT_SAMPLE = re.compile(r"samples/[^/]+_epoch_\d+\.json")
@@ -139,44 +123,19 @@ def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
 def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     """Read JSON lines, or one JSON object of a known format."""
     values = json_lines(text)
-    first = values[0][1]
-    if len(values) > 1 and isinstance(first, Exception):
-        first = parsed_json(text)  # one object on several lines
-    if isinstance(first, dict) and (len(values) == 1 or first is not values[0][1]):
-        yield from _object(first, path)
-        return
+    if isinstance(values[0][1], Exception) or len(values) == 1:
+        value = parsed_json(text)  # one object, perhaps on several lines
+        if isinstance(value, dict):
+            is_log = isinstance(value.get("eval"), dict) and "status" in value
+            samples = _inspect_records(value, value.get("samples"), path) if is_log else None
+            yield from samples or [FileRecord(1, value)]
+            return
     for number, value in values:
         if isinstance(value, Exception):
             problem = _ENDS if number == values[-1][0] else f"not valid JSON ({value})"
             yield DataError(problem, file=path, line=number, remedy=_LEAVE)
         else:
             yield _record(value, path, number)
-
-
-def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord | DataError]:
-    if isinstance(value.get("eval"), dict) and "status" in value:
-        yield from _inspect_records(value, value.get("samples"), path)
-        return
-    check_known(value, path)
-    if "results" in value and not isinstance(value["results"], list):
-        run = ("lm-evaluation-harness", "--log_samples", "samples_*.jsonl")
-        if "config_general" in value:
-            run = ("lighteval", "--save-details", "details_*.parquet")
-        raise DataError(
-            f"these are results over all items (of {run[0]}), expected one record an item",
-            file=path,
-            remedy=f"run {run[0]} with {run[1]} and pass its {run[2]}",
-        )
-    records = list(value.values())
-    by_number = records and all(isinstance(record, dict) for record in records)  # as {"0": {...}}
-    yield from itertools.starmap(FileRecord, enumerate(records if by_number else [value], 1))
-
-
-def check_known(fields: Mapping[str, Any], path: Path | None) -> None:
-    """Raise DataError if a record's fields are those of a program that is not supported."""
-    for program, marks in _UNREAD:
-        if marks <= set(fields):
-            raise DataError(f"this is a file of {program}, which is not read", file=path, remedy=_AS_TABLE)
 
 
 def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterator[FileRecord | DataError]:
@@ -241,6 +200,12 @@ def _rows(table: TableFrame, notes: list[str] | None) -> Iterator[FileRecord | D
         line = error.line or 0
         rows[line] = DataError(error.problem, file=error.file, line=line, remedy=_LEAVE)
     return (rows[line] for line in sorted(rows))
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is Parquet, by its beginning."""
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET)) == _PARQUET
 
 
 def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
@@ -313,8 +278,7 @@ def normalised_text(text: str) -> str:
 class Match(NamedTuple):
     """Indices of the items with a text, several if they are indistinguishable, and the type of the match.
 
-    `how` is ``exact``, ``same wording`` (white space and quotes differ) or ``same key`` (case, tokens or
-    punctuation differ).
+    `how` is ``text`` (but for white space and quotes) or ``letters`` (case, tokens or punctuation differ).
     """
 
     rows: tuple[int, ...]
@@ -333,18 +297,17 @@ class Index:
         spans = frame["answer_span"].tolist()
         blanked = [text[:start] + text[end:] for text, (start, end) in zip(texts, spans, strict=True)]
         self.ids = {item_id: row for row, item_id in enumerate(frame["item_id"].tolist())}
-        self._exact = _rows_by_value(texts)
-        self._by_key = [(_rows_by_value(map(text_key, forms)), forms) for forms in (texts, blanked)]
+        self._levels = [
+            (how, normalise, [_rows_by_value(map(normalise, forms)) for forms in (texts, blanked)])
+            for how, normalise in (("text", normalised_text), ("letters", text_key))
+        ]
 
     def find(self, text: str) -> Match:
-        """Return the items that have this text, the most alike first: exact, one wording, one key."""
-        if rows := self._exact.get(text):
-            return Match(rows, "exact")
-        # whole first, then with a blank or nothing for the answer
-        for (rows_by_key, texts), written in zip(self._by_key, (text, text.replace("_", "")), strict=True):
-            if rows := rows_by_key.get(text_key(text), ()):
-                alike = tuple(row for row in rows if normalised_text(texts[row]) == normalised_text(written))
-                return Match(alike, "same wording") if alike else Match(rows, "same key")
+        """Return the items that have this text."""
+        for how, normalise, rows_by_form in self._levels:
+            for rows_by_text, written in zip(rows_by_form, (text, text.replace("_", "")), strict=True):
+                if rows := rows_by_text.get(normalise(written)):
+                    return Match(rows, how)
         return NONE
 
 
@@ -385,7 +348,7 @@ def match_rows(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list
             match = next((match for match in map(index.find, forms) if match.rows), NONE)
             if len(match.rows) == 1:
                 matched.append(MatchedRow(answer, match.rows[0], match.how))
-            elif match.how == "exact":
+            elif match.how == "text":
                 unclear.setdefault((answer.who, match.rows), []).append(answer)
             else:
                 held = f"{len(match.rows)} items have this text"
@@ -393,7 +356,7 @@ def match_rows(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list
                 notes.note(problem, answer.line, answer.item, used=False)
     for (_, rows), alike in unclear.items():
         if len(alike) == len(rows):
-            matched += [MatchedRow(answer, row, "exact") for answer, row in zip(alike, rows, strict=True)]
+            matched += [MatchedRow(answer, row, "text") for answer, row in zip(alike, rows, strict=True)]
         else:
             for answer in alike:
                 notes.note(f"{len(rows)} items have this text", answer.line, answer.item, used=False)
@@ -443,7 +406,7 @@ def resolve_variants(
     texts, variants = items.frame["text"].tolist(), items.frame["variant"].tolist()
 
     def is_odd(match: MatchedRow) -> bool:
-        if match.how != "same key" or variant is not None or task_variant == variants[match.item_index]:
+        if match.how != "letters" or variant is not None or task_variant == variants[match.item_index]:
             return False
         return text_form(str(match.row.item)) != text_form(texts[match.item_index])
 
@@ -464,19 +427,6 @@ def resolve_variants(
     order = {name: number for number, name in enumerate(dict.fromkeys(match.row.who for match in matched))}
     matched.sort(key=lambda match: (order[match.row.who], match.item_index))
     return matched, [variant or variants[match.item_index] for match in matched]
-
-
-def check_language(items: Items, variant: str, path: Path) -> None:
-    """Raise DataError if the variant that a program read is in another language than the items."""
-    languages = languages_of(items.frame["variant"])
-    if (code := language(variant)) not in languages:
-        names, expected = " and ".join(map(language_name, languages)), language_name(code)
-        load = f'wb.load("lambada", "test", variant="{variant}", path=folder)'
-        raise DataError(
-            f"the items are in another language than the texts that were read: {names}, expected {expected}",
-            file=path,
-            remedy=f'pass those of the log, {load}; or variant="{variant}" if these are in {expected}',
-        )
 
 
 def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:

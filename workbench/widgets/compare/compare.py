@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from workbench.analysis.binning import binning
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.align import align
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.items.items import Items, check_items
 from workbench.items.query import references
 from workbench.items.tokens import tokens
@@ -407,51 +405,6 @@ class Compare(ListWidget):
         if hasattr(self, "_annotating"):
             self._annotating.close()
         super().close()
-
-
-def compare_logs(
-    *paths: Path | str,
-    items: Items | None = None,
-    variant: str | None = None,
-    filter: str | None = None,  # noqa: A002 - the harness's name
-    **options: Any,
-) -> Compare:
-    """Compare the models of evaluation logs of any program by a paired test, which these logs lack.
-
-    Items are matched by their text.
-
-    Parameters
-    ----------
-    *paths : path
-        Logs with one record an item, and other inputs of :func:`workbench.import_results`.
-    items : Items, optional
-        Items of the logs; by default those that the first log names, where they are at hand, else items
-        made of its texts.
-    variant, filter : str, optional
-        Options of :func:`workbench.import_results`, for all logs.
-    **options
-        Options of :func:`compare`.
-
-    Returns
-    -------
-    Compare
-
-    Raises
-    ------
-    DataError
-        If a file is not such a log, or a model has none of the items.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> paths = [wb.export_results(run, f"{mkdtemp()}/predictions.jsonl") for run in runs]
-    >>> comparison = wb.compare_logs(*paths, items=items)
-    >>> comparison.comparison.n
-    30
-    >>> comparison.close()
-    """
-    items, logs = import_logs(paths, items, variant=variant, filter=filter)
-    return compare(items, logs, **options)
 
 
 def compare(

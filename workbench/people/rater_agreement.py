@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.proportions import wilson
 from workbench.render.numbers import percent
 
 _KEEP = 2  # an item counts for agreement from so many answers on
@@ -113,40 +112,6 @@ def krippendorff_alpha(tally: pd.DataFrame) -> float:
     per_word = count.groupby(tally["word"]).sum()
     expected = float(n * n - (per_word**2).sum())  # pairs of unequal words, by chance
     return 1 - (n - 1) * (n - agreeing) / expected if expected else np.nan
-
-
-def accuracy_by_person(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return accuracy by person, the best first: person, n, n_right, accuracy, low, high (Wilson's 95 %).
-
-    Of `answers`, ``person`` and ``correct`` are read; rows with a null in ``correct`` do not count.
-    """
-    by = ["accuracy", "person"]
-    return _shares(answers, "person").sort_values(by, ascending=[False, True], ignore_index=True)
-
-
-def accuracy_by_item(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return accuracy by item: item_id, n, n_right, accuracy, low, high, most_said, share, n_words.
-
-    ``most_said`` is the word that most people gave (of several the first in the alphabet), ``share`` its
-    share of all rows of the item, ``n_words`` how many different words were given.
-    """
-    counts = tallied(answers).sort_values(["item_id", "count", "word"], ascending=[True, False, True])
-    first = counts.drop_duplicates("item_id").set_index("item_id")
-    table = _shares(answers, "item_id")
-    total = answers.groupby("item_id").size()
-    table["most_said"] = table["item_id"].map(first["word"])
-    table["share"] = (table["item_id"].map(first["count"]) / table["item_id"].map(total)).fillna(0.0)
-    table["n_words"] = table["item_id"].map(counts.groupby("item_id").size()).fillna(0).astype(int)
-    return table
-
-
-def _shares(answers: pd.DataFrame, column: str) -> pd.DataFrame:
-    judged = answers.dropna(subset=["correct"])
-    grouped = judged["correct"].astype(float).groupby(judged[column], sort=False)
-    counts = pd.DataFrame({"n": grouped.size(), "n_right": grouped.sum()}).astype(int)
-    table = counts.reindex(answers[column].drop_duplicates(), fill_value=0).reset_index()
-    low, high = wilson(table["n_right"], table["n"])
-    return table.assign(accuracy=table["n_right"] / table["n"].where(table["n"] > 0), low=low, high=high)
 
 
 def majority_answers(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:

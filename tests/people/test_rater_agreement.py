@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
-from statsmodels.stats.proportion import proportion_confint
 
-from workbench.evaluation.interchange import agreement as people
+from workbench.people import rater_agreement as people
 
 # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", section C: four observers, twelve units
 PRINTED = [
@@ -84,23 +83,6 @@ def test_kappa_takes_the_items_with_the_most_common_number_of_answers():
     assert (nobody.n_answers, nobody.kappa_k) == (0, 0)
     assert np.isnan([nobody.fleiss_kappa, nobody.krippendorff_alpha, nobody.pairwise]).all()
     assert "not known" in str(nobody)
-
-
-def test_accuracy_by_person_and_by_item():
-    table = answers([["a", "b", "c"], ["a", None, "b"], ["A", "b", "d"]])
-    right = table["prediction"].str.lower() == table["item_id"].map({"i0": "a", "i1": "b", "i2": "x"})
-    table["correct"] = pd.array(right.tolist(), dtype="boolean")
-    found = people.accuracy_by_person(table).set_index("person")
-    assert list(found["n_right"].items()) == [("p0", 2), ("p2", 2), ("p1", 1)]
-    low, high = proportion_confint(1, 3, method="wilson")
-    assert found.loc["p1", ["accuracy", "low", "high"]].tolist() == pytest.approx([1 / 3, low, high])
-    items = people.accuracy_by_item(table).set_index("item_id")
-    columns = items[["n_right", "n", "n_words", "most_said"]]
-    assert columns.to_numpy().tolist() == [[3, 3, 1, "a"], [2, 3, 1, "b"], [0, 3, 3, "b"]]
-    assert items["share"].tolist() == pytest.approx([1, 2 / 3, 1 / 3])
-    table["correct"] = pd.array([None] * 9, dtype="boolean")
-    assert people.accuracy_by_person(table)["accuracy"].isna().all()
-    assert people.accuracy_by_item(table)["n"].tolist() == [0, 0, 0]
 
 
 def test_the_majority_is_drawn_by_seed_among_equals():
