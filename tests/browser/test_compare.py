@@ -312,7 +312,7 @@ def passage(page, notebook, items, right, frames):
 
 def from_python(page, notebook, items):
     total = len(items)
-    notebook.evaluate("widget.state = {'hidden': ['model 1'], 'query': 'the', 'sort': 'all right'}")
+    notebook.evaluate("widget.state = {'hidden': ['model 1'], 'search': 'the', 'sort': 'all right'}")
     text = items.frame["text"].str.contains("the", case=False)
     wait_count(page, text.sum(), total)
     assert page.locator(".wb-search").input_value() == "the"
