@@ -13,7 +13,7 @@ from random_predictions import ask, listening, predicted
 from refused import refused
 
 import workbench as wb
-from workbench.evaluation import bootstrap, comparison
+from workbench.evaluation import bootstrap, paired
 from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
@@ -157,7 +157,7 @@ def test_pairs_in_blocks_are_the_pairs_at_once(monkeypatch, books):
     frames = [made(40, seed=k, books=books).assign(model=f"model {k}") for k in range(5)]
     items = items_of(frames[0])
     at_once = align(items, frames, resamples=100).pairs()
-    monkeypatch.setattr(comparison, "_AT_ONCE", 80)  # outcomes: two pairs
+    monkeypatch.setattr(paired, "_AT_ONCE", 80)  # outcomes: two pairs
     assert_frame_equal(align(items, frames, resamples=100).pairs(), at_once)
 
 

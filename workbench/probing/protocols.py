@@ -232,7 +232,7 @@ class ProtocolRuns:
         if not OPEN_COMPARISON:
             raise DataError("there is nothing to open a comparison with", remedy="use wb.protocols")
         if step is not None:
-            options = {"where": "disagreement > 0"} | options
+            options = {"state": {"where": "disagreement > 0"}} | options
         chosen = self.path if step is None else [self.path[end] for end in self._ends(step)]
         return OPEN_COMPARISON[0](self.items, [self.runs[protocol] for protocol in chosen], **options)
 
