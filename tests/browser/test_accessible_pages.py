@@ -64,7 +64,7 @@ def test_pages_of_charts_have_their_table_behind_a_key(dark, page, tmp_path):
     page.set_content(chart(tmp_path, dark=dark))
     page.locator("svg.marks").wait_for()
     page.get_by_label("Save the chart").wait_for()
-    assert page.title() == page.locator("h1").inner_text() == "(a) Target in context"
+    assert page.title() == page.locator("h1").inner_text() == "sample"
     page.locator(".wb-chart-data summary").focus()
     page.keyboard.press("Enter")
     page.get_by_role("cell", name="proper noun").or_(page.get_by_role("cell", name="PN")).first.wait_for()
