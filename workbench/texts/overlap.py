@@ -1,7 +1,8 @@
 """Which items occur in a text that a model is trained on: whole passages, queries, and n-grams.
 
-Matches are compared word by word (:mod:`workbench.texts.ngram_hash`), so there are no false ones. Brown et
-al. 2020, "Language Models are Few-Shot Learners", appendix C, also look for items by their 8- to 13-grams.
+The hashes of the items' n-grams (:mod:`workbench.texts.ngram_hash`) are one set, past which the texts stream.
+Brown et al. 2020, "Language Models are Few-Shot Learners", appendix C, also look for items by their 8- to
+13-grams.
 """
 
 from __future__ import annotations
@@ -46,13 +47,12 @@ class Overlap:
     n : int
         Words in an n-gram.
     frame : DataFrame
-        One row an item, in their order: ``item_id``; ``passage`` and ``query`` (nullable booleans: whether
-        the whole text, and the whole target sentence with its answer, stands in one book; missing where the
-        item has no answer, or no word); ``query_words`` (words of the target sentence: a short one may be
-        found by chance); ``n_grams`` and ``found`` (how many the item has, and how many of them occur);
-        ``share`` (found / n_grams, missing where there is none); ``longest`` (words of the longest run that
-        both have in common, 0 where that is less than an n-gram); ``books`` (ids of up to three books that
-        hold most of its n-grams, most first). An item with fewer than n words is one n-gram.
+        One row per item, in their order: ``item_id``; ``passage`` and ``query`` (nullable booleans: whether
+        all n-grams of the text, and all of the target sentence with its answer, stand in one book; missing
+        where the item has no answer, or no word); ``query_words`` (words of the target sentence: a short one
+        may be found by chance); ``n_grams`` and ``found`` (how many the item has, and how many of them
+        occur); ``share`` (found / n_grams, missing where there is none); ``books`` (ids of up to three books
+        that hold most of its n-grams, most first). A text or sentence with fewer than n words is one n-gram.
     pairs : DataFrame
         One row an item and a book that have n-grams in common: ``item_id``, ``book_id``, ``found``
         (n-grams of the item in that book), ``share``.
@@ -192,111 +192,98 @@ def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | 
 
 
 class _Matches:
-    """Matches of the items' n-grams in the texts read so far."""
+    """Matches of the items' n-grams in the texts read so far: their hashes, by book."""
 
     def __init__(self, words: ngram_hash.ItemWords, n: int) -> None:
         self._words, self._n = words, n
         self._codes = ngram_hash.word_codes(words.n_words + 1)
-        self._longest = np.zeros(len(words.items), dtype=np.int64)
-        self._query = np.zeros(len(words.items), dtype=bool)
-        self._passage = np.zeros(len(words.items), dtype=bool)
-        first, end = words.first[:-1], words.first[1:]
-        size, query = end - first, end - words.query
-        self._single = words.answered & (size > 0) & (size < n)  # items that are one n-gram
-        short = words.answered & (query > 0) & (query < n)
-        positions = {n: words.n_grams(n)}
-        for length in range(1, n):
-            starts = [first[self._single & (size == length)], words.query[short & (query == length)]]
-            if len(unique := np.unique(np.concatenate(starts))):
-                positions[length] = unique
-        self._n_grams = np.bincount(words.item[positions[n]], minlength=len(first)) + self._single
-        self._indexes = {
-            length: ngram_hash.NgramIndex(words.ids, positions[length], hashes[positions[length]], length)
-            for length, hashes in ngram_hash.rolling_hashes(
-                self._codes[np.maximum(words.ids, 0)], sorted(positions)
-            )
-        }
-        self._keys = np.empty(0, dtype=np.int64)  # book * words of the items + place in the items
+        regular = words.n_grams(n)
+        passages, queries = (self._shorter(begin) for begin in (words.first[:-1], words.query))
+        starts = np.concatenate([regular, passages, queries])
+        self._item = item = words.item[starts]  # (n-grams,): the item of each
+        self._in_passage = np.arange(len(starts)) < len(regular) + len(passages)
+        self._in_query = (starts >= words.query[item]) & ~(self._in_passage & np.isin(starts, passages))
+        lengths = np.minimum(n, words.first[item + 1] - starts)
+        self._lengths = np.unique(lengths).tolist()
+        hashes = np.empty(len(starts), dtype=np.uint64)
+        for length, every in ngram_hash.rolling_hashes(self._codes[np.maximum(words.ids, 0)], self._lengths):
+            hashes[lengths == length] = every[starts[lengths == length]]
+        self._set = ngram_hash.HashSet(hashes)
+        self._rows = np.searchsorted(self._set.hashes, hashes)  # (n-grams,): the row of each in the set
+        self._keys = np.empty(0, dtype=np.int64)  # book * rows of the set + row
         self._new: list[Ints] = []
+
+    def _shorter(self, begin: Ints) -> Ints:
+        """Return where passages or queries of fewer than n words begin: each is one n-gram."""
+        size = self._words.first[1:] - begin
+        return begin[self._words.answered & (size > 0) & (size < self._n)]
 
     def add(self, block: Words, offset: int, book: Callable[[Ints], Ints]) -> None:
         """Add the matches in a block of the texts that begins at the word `offset`."""
-        words = self._words
-        for length, hashes in ngram_hash.rolling_hashes(self._codes[block], sorted(self._indexes)):
-            item_places, text_places = self._indexes[length].find(block, hashes)
-            if not len(item_places):
-                continue
-            if length == self._n:
-                self._runs(item_places, text_places)
-            else:
-                item = words.item[item_places]
-                remaining = words.first[item + 1] - item_places
-                self._query[item[(item_places == words.query[item]) & (remaining == length)]] = True
-                is_end = (item_places == words.first[item]) & (remaining == length)
-                self._passage[item[is_end]] = True
-                self._longest[item[is_end]] = length
-                item_places, text_places = item_places[is_end], text_places[is_end]
-            if len(item_places):
-                self._new.append(_unique(book(text_places + offset) * len(words.ids) + item_places))
+        for _, hashes in ngram_hash.rolling_hashes(self._codes[block], self._lengths):
+            positions, rows = self._set.find(hashes)
+            if len(positions):
+                self._new.append(_unique(book(positions + offset) * len(self._set.hashes) + rows))
         if sum(map(len, self._new)) > max(_MERGE, len(self._keys)):
             self._keys, self._new = _unique(np.concatenate([self._keys, *self._new])), []
 
-    def _runs(self, item_places: Ints, text_places: Ints) -> None:
-        """Join n-grams that are consecutive in an item and in the text."""
-        words = self._words
-        order = np.lexsort((text_places, item_places - text_places))
-        item_places, text_places = item_places[order], text_places[order]
-        item = words.item[item_places]
-        new = (np.diff(item_places - text_places) != 0) | (np.diff(text_places) != 1) | (np.diff(item) != 0)
-        begin = np.concatenate([[0], np.flatnonzero(new) + 1])
-        length = np.diff(np.concatenate([begin, [len(item_places)]])) + self._n - 1
-        item_places, item = item_places[begin], item[begin]
-        np.maximum.at(self._longest, item, length)
-        to_end = item_places + length >= words.first[item + 1]
-        self._query[item[to_end & (item_places <= words.query[item])]] = True
-        self._passage[item[to_end & (item_places <= words.first[item])]] = True
-
     def result(self, reader: ngram_hash.TextReader) -> Overlap:
         """Count the matches by item and by book."""
-        keys, words = _unique(np.concatenate([self._keys, *self._new])), self._words
-        n_items, ids = len(words.items), words.items.frame["item_id"]
-        book, position = np.divmod(keys, max(1, len(words.ids)))
-        item = words.item[position]
-        matched = np.bincount(words.item[_unique(position)], minlength=n_items)
-        item_and_book, counts = np.unique(item * len(reader.books) + book, return_counts=True)
-        item, book = np.divmod(item_and_book, len(reader.books))
+        words, names, ids = self._words, list(reader.books), self._words.items.frame["item_id"]
+        n_items = len(ids)
+        keys = _unique(np.concatenate([self._keys, *self._new]))
+        book, row = np.divmod(keys, max(1, len(self._set.hashes)))
+        n_gram, match = _equal_pairs(self._rows, row)
+        item_and_book = self._item[n_gram] * len(names) + book[match]
+
+        def counted(wanted: Any) -> tuple[Ints, Ints, Ints, Ints]:
+            """Count some n-grams: items, books and numbers of matches; and all of them by item."""
+            pairs, counts = np.unique(item_and_book[wanted[n_gram]], return_counts=True)
+            return *np.divmod(pairs, len(names)), counts, np.bincount(self._item[wanted], minlength=n_items)
+
+        item, book, counts, n_grams = counted(self._in_query)
+        query = np.isin(np.arange(n_items), item[counts == n_grams[item]])
+        item, book, counts, n_grams = counted(self._in_passage)
+        passage = np.isin(np.arange(n_items), item[counts == n_grams[item]])
         order = np.lexsort((book, -counts, item))
         item, book, counts = item[order], book[order], counts[order]
-        names = list(reader.books)
         ends = np.searchsorted(item, np.arange(1, n_items))
         named = [tuple(names[number] for number in numbers[:_BOOKS]) for numbers in np.split(book, ends)]
-        n_grams = np.where(self._n_grams == 0, np.nan, self._n_grams)
+        matched = np.bincount(self._item[_unique(n_gram[self._in_passage[n_gram]])], minlength=n_items)
+        divisor = np.where(n_grams == 0, np.nan, n_grams)
         frame = pd.DataFrame(
             {
                 "item_id": ids,
-                "passage": pd.array(self._passage, dtype="boolean"),
-                "query": pd.array(self._query, dtype="boolean"),
+                "passage": pd.array(passage, dtype="boolean"),
+                "query": pd.array(query, dtype="boolean"),
                 "query_words": words.first[1:] - words.query,
-                "n_grams": self._n_grams,
+                "n_grams": n_grams,
                 "found": matched,
-                "share": matched / n_grams,
-                "longest": self._longest,
+                "share": matched / divisor,
                 "books": objects(named),
             }
         )
-        size = np.diff(words.first)
-        frame.loc[~words.answered | (size == 0), "passage"] = pd.NA
+        frame.loc[~words.answered | (np.diff(words.first) == 0), "passage"] = pd.NA
         frame.loc[~words.answered | (frame["query_words"] == 0), "query"] = pd.NA
         pairs = pd.DataFrame(
             {
                 "item_id": ids.to_numpy()[item],
                 "book_id": np.array(names, dtype=object)[book],
                 "found": counts,
-                "share": counts / n_grams[item],
+                "share": counts / divisor[item],
             }
         ).astype({"item_id": "str", "book_id": "str"})
         texts = pd.DataFrame({"book_id": pd.array(names, dtype="str"), "words": reader.words})
         return Overlap(self._n, frame, pairs, texts)
+
+
+def _equal_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints]:
+    """Return all pairs of positions in two arrays with the same value."""
+    order = np.argsort(first, kind="stable")
+    low, high = (np.searchsorted(first, second, side, sorter=order) for side in ("left", "right"))
+    n = high - low
+    positions = np.repeat(low - np.cumsum(n) + n, n) + np.arange(n.sum())
+    return order[positions], np.repeat(np.arange(len(second)), n)
 
 
 def _unique(values: Ints) -> Ints:

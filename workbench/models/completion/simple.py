@@ -19,7 +19,7 @@ from workbench.storage import cache
 from workbench.storage.errors import check_value
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.ngram_hash import BLOCK, NgramIndex, rolling_hashes, word_codes
+from workbench.texts.ngram_hash import BLOCK, HashSet, rolling_hashes, word_codes
 
 Ints = npt.NDArray[np.int64]
 
@@ -172,8 +172,8 @@ def ngram_counts(corpus: Corpus, grams: Ints) -> Ints:
 def _count(corpus: Corpus, grams: Ints) -> Ints:
     k, n = grams.shape
     code = word_codes(len(corpus.words))
-    [(_, hashes)] = rolling_hashes(code[grams.T], [n]) if n > 1 else [(1, code[grams.T])]
-    finder = NgramIndex(grams.astype(np.int32).reshape(-1), np.arange(k) * n, hashes[0], n)
+    [(_, [hashes])] = rolling_hashes(code[grams.T], [n])
+    wanted = HashSet(hashes)
     starts, size = np.asarray(corpus.starts), len(corpus.ids)
     counts = np.zeros(k, dtype=np.int64)
     with progress_bar(size, label=f"{n}-grams", unit="tokens") as bar:
@@ -183,8 +183,9 @@ def _count(corpus: Corpus, grams: Ints) -> Ints:
             if len(block) < n:
                 continue
             [(_, here)] = rolling_hashes(code[block], [n])
-            ours, theirs = finder.find(block, here)
-            position = theirs + first
+            position, rows = wanted.find(here)
+            position += first
             inside = position + n <= starts[np.searchsorted(starts, position, side="right")]
-            counts += np.bincount(ours[inside] // n, minlength=k)
-    return counts
+            counts += np.bincount(rows[inside], minlength=k)
+    result: Ints = counts[np.searchsorted(wanted.hashes, hashes)]
+    return result
