@@ -211,7 +211,7 @@ def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypa
     def counted(chunk):
         if len(calls) == limit:
             raise KeyboardInterrupt
-        calls.append(chunk.folder)
+        calls.append(chunk.file)
         return find(chunk)
 
     monkeypatch.setattr(module, "find", counted)
@@ -230,7 +230,7 @@ def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypa
 
 def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp_path):
     made, kept = CandidatePassages.of(BOOKS), tmp_path / "kept"
-    path, before = made.folder / "000000.txt", content(made.folder)
+    path, before = made.folder / "candidates.parquet", content(made.folder)
     path.write_bytes(before[path.name][:-9])
     refused(CandidatePassages, made.folder)
     assert content(CandidatePassages.of(BOOKS).folder) == before
@@ -240,7 +240,8 @@ def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp
     for name, options in (("kept", {"minimum": 40}), ("other", {})):
         options |= {"folder": tmp_path / name}
         refused(CandidatePassages.of, BOOKS, **options)
-    (kept / "000000.npy").unlink()
+    (kept / path.name).unlink()
+    (kept / "other").touch()
     refused(CandidatePassages.of, BOOKS, folder=kept)
 
 
@@ -248,7 +249,7 @@ def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp
     ("novels", "options"),
     [
         *((BOOKS, {name: value}) for name, value in (
-            ("minimum", -1), ("shortest", 0), ("longest", 50), ("longest", 1 << 16))),
+            ("minimum", -1), ("shortest", 0), ("longest", 50))),
         ([BOOKS[0], BOOKS[0]], {}), ([], {}),
         ([5], {}),
     ],

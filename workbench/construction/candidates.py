@@ -1,7 +1,8 @@
 """Every candidate passage of LAMBADA's rule in novels: found in parallel, stored on disk, read as items.
 
-A chunk of novels becomes two files: the tokens of its prose, one sentence a line, and one record a candidate.
-For all chunks together, memory holds a row for each novel, and nothing else.
+They are one Parquet file with a row per novel: the tokens of its prose, one sentence per line, and where its
+candidates are. A row group is a chunk of novels, the work of one process. For all chunks together, memory
+holds the sizes of each novel, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.construction.manifest import Step
@@ -26,9 +28,7 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage import cache, files, paths
-from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import read_parquet
 from workbench.storage.parallel import run_chunks
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
@@ -36,7 +36,7 @@ from workbench.texts.tokenise import Part, Piece, Tokeniser, parts_cache, prose_
 
 Ints = npt.NDArray[np.int64]
 
-VERSION = 4
+VERSION = 5
 """Raised when the same novels give other candidates or files: those of an earlier version are not used."""
 
 REASONS = (
@@ -44,28 +44,21 @@ REASONS = (
 )  # fmt: skip
 """Why a sentence is the last one of no candidate; the first that applies is counted."""
 
-RECORD = np.dtype(
-    [
-        ("start", "<u8"), ("length", "<u4"),  # bytes of the passage in the text of its chunk
-        ("sentence", "<u4"),  # the number of the target sentence among all of its novel
-        ("context", "<u2"), ("tokens", "<u2"),  # sentences before the target sentence, tokens of all
-    ]
-)  # fmt: skip
+CANDIDATES_FILE = "candidates.parquet"
+"""The file in the folder of candidates."""
 
-TEXT, RECORDS, CHUNK = "text.txt", "records.npy", "chunk.json"
-"""Files of a chunk: its tokens, one sentence a line; one record a candidate; counts."""
-
-MANIFEST, BOOKS = "candidates.json", "books.parquet"
-
-_LONGEST = (1 << 16) - 1  # tokens that a record can count
 _MIXED, _LETTERS = 1, 2  # kinds of types with a letter or a digit
 _CHUNK = 1 << 22  # bytes of the novels in a chunk, at least, but for the last
 _FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
 _TOKEN = 5  # bytes of a corpus that count for one of its tokens
-_BOOKS = pa.schema(
-    [("book_id", pa.string()), ("title", pa.string())]
-    + [(name, pa.int64()) for name in ("chunk", "sentences", "tokens", "candidates")]
+_SIZE_COLUMNS = ("sentences", "tokens", "candidates")
+_CANDIDATE_COLUMNS = ("start", "length", "sentence", "context_sentences", "passage_tokens")
+_SCHEMA = pa.schema(
+    [("book_id", pa.string()), ("title", pa.string()), ("text", pa.large_string())]
+    + [(name, pa.int64()) for name in _SIZE_COLUMNS]
+    + [(name, pa.list_(pa.uint32())) for name in _CANDIDATE_COLUMNS]  # start and length in bytes of the text
 )
+_INFO = b"workbench"  # the key of JSON in the metadata of a file
 _WHAT, _AGAIN = "this folder of candidate passages", "make it again"
 
 
@@ -96,9 +89,9 @@ class Source(NamedTuple):
 
 
 class NovelChunk(NamedTuple):
-    """Work for one process: some novels, and the folder that their candidates are written to."""
+    """Work for one process: some novels, and the file that their candidates are written to."""
 
-    folder: Path
+    file: Path
     sources: list[Source]
     rule: Rule
 
@@ -149,17 +142,20 @@ class CandidatePassages:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        with reading(self.folder, _WHAT, remedy=_AGAIN):
-            content = files.read_json(self.folder / MANIFEST)
-            files.check_sizes(self.folder, content["bytes"])
-            self.rule, self.sha256 = Rule(*content["rule"]), str(content["sha256"])
+        with reading(self.folder, _WHAT, remedy=_AGAIN), pq.ParquetFile(self._path) as file:
+            content = _info(file)
+            self.key, self.rule, self.sha256 = content["key"], Rule(*content["rule"]), content["sha256"]
             self.dropped: dict[str, int] = content["dropped"]
             self.cased = bool(content["cased"])
-            self.books = read_parquet(self.folder / BOOKS).cast(_BOOKS).to_pandas()
+            self.books = file.read(["book_id", "title", *_SIZE_COLUMNS]).to_pandas()
+            groups = [file.metadata.row_group(chunk).num_rows for chunk in range(file.num_row_groups)]
         cache.touch(self.folder)
-        self._books = np.concatenate([[0], self.books["candidates"].cumsum()]).astype(np.int64)
-        sizes = self.books.groupby("chunk")["candidates"].sum()
-        self._starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
+        self.books.insert(2, "chunk", np.repeat(np.arange(len(groups)), groups))
+        self._starts = np.concatenate([[0], self.books["candidates"].cumsum()]).astype(np.int64)
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / CANDIDATES_FILE
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -214,10 +210,10 @@ class CandidatePassages:
         alone: no target of the release or its control set has an apostrophe, hyphen or digit, though these
         occur at the end of sentences. So a sentence that ends in "wo n't ." has no candidate.
         """
-        if minimum < 0 or shortest < 1 or not minimum < longest <= _LONGEST:
+        if minimum < 0 or shortest < 1 or not minimum < longest:
             raise DataError(
-                f"expected minimum >= 0, shortest >= 1, minimum < longest <= {_LONGEST:,}, got {minimum=},"
-                f" {shortest=}, {longest=}",
+                f"expected minimum >= 0, shortest >= 1, minimum < longest, got {minimum=}, {shortest=},"
+                f" {longest=}",
                 remedy="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
             )
         rule = Rule(int(minimum), int(shortest), int(longest))
@@ -228,11 +224,17 @@ class CandidatePassages:
             keys = [cache.digest(*about, *(source.key for source in sources)) for sources in chunked]
             key = cache.digest(*keys)
             target = home / (key if folder is None else Path(folder).name)
-            candidates = _opened(target, key, is_cached=folder is None)
+            candidates = _opened(target, key)
             if candidates is None:
+                if folder is not None and target.exists() and files.list_folder(target):
+                    raise DataError(
+                        "this folder holds something else, or candidates of other novels or another rule",
+                        file=folder,
+                        remedy="name another folder, or remove it",
+                    )
                 work = home / f"{key}.unfinished"
                 chunks = [
-                    NovelChunk(work / chunk_key, sources, rule)
+                    NovelChunk(work / f"{chunk_key}.parquet", sources, rule)
                     for chunk_key, sources in zip(keys, chunked, strict=True)
                 ]
                 work.mkdir(exist_ok=True)
@@ -275,10 +277,7 @@ class CandidatePassages:
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(self):
             raise IndexError(f"expected numbers of candidates from 0 to {len(self) - 1:,}")
         rows: dict[int, Item] = {}
-        order = np.unique(wanted)
-        owners = np.searchsorted(self._books, order, side="right") - 1
-        book_ids = self.books["book_id"].to_numpy()[owners].tolist()
-        for (number, cased, sentence), book_id in zip(self._passages(order), book_ids, strict=True):
+        for number, book_id, cased, sentence in self._passages(np.unique(wanted)):
             lines = [line.lower() for line in cased] if lowercased else cased
             is_cased = 2 * sum(line != line.lower() for line in lines) > len(lines)
             text = " ".join(lines)
@@ -309,32 +308,32 @@ class CandidatePassages:
         return permuted(numbers, len(self), key=(seed,)) if len(numbers) else numbers
 
     def texts(self) -> Iterator[str]:
-        """Yield the tokens of the prose of all novels, one sentence a line, a chunk of novels at a time."""
-        for number in range(len(self._starts) - 1):
-            yield files.read_bytes(self.folder / _file(number, TEXT)).decode()
+        """Yield the tokens of the prose of each novel, one sentence per line."""
+        for table in self._read("text"):
+            yield from table["text"].to_pylist()
 
     @property
     def frame(self) -> pd.DataFrame:
         """One row a candidate: book_id, sentence (its number), n_context_sentences, n_tokens."""
-        table = np.concatenate([np.zeros(0, RECORD), *self._records()])
+        names = ("sentence", "context_sentences", "passage_tokens")
+        tables = list(self._read(*names))
+        columns = (_flat(pa.concat_tables(tables), name) for name in names)
         owners = np.repeat(self.books.index.to_numpy(), self.books["candidates"])
         return pd.DataFrame(
             {
                 "book_id": pd.Categorical.from_codes(owners, self.books["book_id"].tolist()),
-                "sentence": table["sentence"],
-                "n_context_sentences": table["context"],
-                "n_tokens": table["tokens"],
+                **dict(zip(("sentence", "n_context_sentences", "n_tokens"), columns, strict=True)),
             }
         )
 
     @cached_property
     def statistics(self) -> dict[str, float]:
         """Numbers of novels, sentences, tokens and candidates; means of context sentences and tokens."""
-        sums = np.zeros(2)
-        for records in self._records():
-            sums += [records["context"].sum(dtype=np.int64), records["tokens"].sum(dtype=np.int64)]
+        sums, names = np.zeros(2), ("context_sentences", "passage_tokens")
+        for table in self._read(*names):
+            sums += [_flat(table, name).sum(dtype=np.int64) for name in names]
         means = (sums / len(self)).tolist() if len(self) else [float("nan")] * 2
-        sizes = {name: int(self.books[name].sum()) for name in ("sentences", "tokens", "candidates")}
+        sizes = {name: int(self.books[name].sum()) for name in _SIZE_COLUMNS}
         return {"novels": len(self.books), **sizes, "context_sentences": means[0], "passage_tokens": means[1]}
 
     @property
@@ -343,32 +342,42 @@ class CandidatePassages:
         n = int(self.books["sentences"].sum())
         return Step("candidate passages", n, len(self), self.dropped, unit="sentences")
 
-    def _passages(self, numbers: Ints) -> Iterator[tuple[int, list[str], int]]:
-        """Yield number, sentences, and number of the target sentence of candidates, in ascending order."""
-        owners = (np.searchsorted(self._starts, numbers, side="right") - 1).tolist()
-        for chunk, group in groupby(zip(numbers.tolist(), owners, strict=True), key=lambda pair: pair[1]):
-            records = self._chunk_records(chunk)
-            with (self.folder / _file(chunk, TEXT)).open("rb") as file:
+    def _passages(self, numbers: Ints) -> Iterator[tuple[int, str, list[str], int]]:
+        """Yield number, book id, sentences, and number of the target sentence, in ascending order."""
+        novels = np.searchsorted(self._starts, numbers, side="right") - 1
+        chunks = self.books["chunk"].to_numpy()
+        wanted = np.unique(chunks[novels])
+        names = ("book_id", "text", "start", "length", "sentence")
+        for chunk, table in zip(wanted.tolist(), self._read(*names, chunks=wanted.tolist()), strict=True):
+            first = int(np.searchsorted(chunks, chunk))
+            here = chunks[novels] == chunk
+            pairs = zip(numbers[here].tolist(), novels[here].tolist(), strict=True)
+            for novel, group in groupby(pairs, key=lambda pair: pair[1]):
+                row = table.slice(novel - first, 1)
+                text = row["text"][0].as_buffer()
+                columns = [_flat(row, name) for name in names[2:]]
                 for number, _ in group:
-                    start, length, sentence, *_ = records[number - self._starts[chunk]].item()
-                    file.seek(start)
-                    with reading(self.folder, _WHAT, remedy=_AGAIN):
-                        sentences = file.read(length).decode().split("\n")
-                    yield number, sentences, sentence
+                    start, length, sentence = (int(array[number - self._starts[novel]]) for array in columns)
+                    lines = text[start : start + length].to_pybytes().decode().split("\n")
+                    yield number, row["book_id"][0].as_py(), lines, sentence
 
-    def _records(self) -> Iterator[npt.NDArray[Any]]:
-        return map(self._chunk_records, range(len(self._starts) - 1))
-
-    def _chunk_records(self, number: int) -> npt.NDArray[Any]:
-        """Map the records of a chunk into memory."""
-        with reading(self.folder, _WHAT, remedy=_AGAIN):
-            records: npt.NDArray[Any] = np.load(self.folder / _file(number, RECORDS), mmap_mode="r")
-            return records
+    def _read(self, *names: str, chunks: Iterable[int] | None = None) -> Iterator[pa.Table]:
+        """Yield columns of some chunks of novels, or of all; DataError if the file is damaged."""
+        with reading(self.folder, _WHAT, remedy=_AGAIN), pq.ParquetFile(self._path) as file:
+            for chunk in range(file.num_row_groups) if chunks is None else chunks:
+                yield file.read_row_group(chunk, columns=list(names))
 
 
-def _file(number: int, name: str) -> str:
-    """Return the name of a file of a chunk among those of the others."""
-    return f"{number:06d}{Path(name).suffix}"
+def _flat(table: pa.Table, name: str) -> Ints:
+    """Return the numbers in a column of lists."""
+    values: Ints = pc.list_flatten(table[name]).to_numpy()
+    return values
+
+
+def _info(file: pq.ParquetFile) -> dict[str, Any]:
+    """Return what the metadata of a file say of its candidates."""
+    content: dict[str, Any] = json.loads(file.metadata.metadata[_INFO])
+    return content
 
 
 def _sources(novels: Texts, path: Path) -> Iterator[Source]:
@@ -403,31 +412,20 @@ def _chunked(sources: Iterable[Source]) -> list[list[Source]]:
     return chunks
 
 
-def _opened(folder: Path, key: str, *, is_cached: bool) -> CandidatePassages | None:
-    """Return the candidates of this key in a folder, None if it is to be made; DataError if it is in use."""
-    if is_cached:
-        with contextlib.suppress(DataError):
-            return CandidatePassages(folder)
-    elif folder.exists() and files.list_folder(folder):
-        is_same = False
-        with contextlib.suppress(DataError), reading(folder):
-            is_same = files.read_json(folder / MANIFEST)["key"] == key
-        if is_same:
-            return CandidatePassages(folder)
-        raise DataError(
-            "this folder holds something else, or candidates of other novels or another rule", file=folder,
-            remedy="name another folder, or remove it",
-        )  # fmt: skip
+def _opened(folder: Path, key: str) -> CandidatePassages | None:
+    """Return the candidates of this key in a folder, None if there are none that can be read."""
+    with contextlib.suppress(DataError):
+        candidates = CandidatePassages(folder)
+        if candidates.key == key:
+            return candidates
     return None
 
 
 def _find_all(chunks: Sequence[NovelChunk]) -> None:
     """Find the candidates of all chunks that an earlier call did not finish."""
-    names = (TEXT, RECORDS, CHUNK)
-    unfinished = [chunk for chunk in chunks if not all((chunk.folder / name).is_file() for name in names)]
     run_chunks(
         find,
-        unfinished,
+        [chunk for chunk in chunks if not chunk.file.is_file()],
         in_process=sum(chunk.size for chunk in chunks) < _FEW,
         label="finding passages",
         size=lambda chunk: chunk.size,
@@ -436,57 +434,55 @@ def _find_all(chunks: Sequence[NovelChunk]) -> None:
 
 
 def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
-    """Move the files of all chunks into one folder."""
-    rows: list[dict[str, Any]] = []
+    """Write the candidates of all chunks into one file."""
     sums: list[str] = []
     dropped: Counter[str] = Counter()
     is_cased = False
-    with files.atomic_folder(target, replace=target.exists()) as new:
-        for number, chunk in enumerate(chunks):
-            result = files.read_json(chunk.folder / CHUNK)
-            for source, counts in zip(chunk.sources, result["books"], strict=True):
-                rows.append({"book_id": source.book_id, "title": source.title, "chunk": number, **counts})
-            dropped.update(result["dropped"])
-            is_cased |= result["cased"]
-            sums += result["sha256"]
-            for name in (TEXT, RECORDS):
-                (chunk.folder / name).rename(new / _file(number, name))
-        pq.write_table(pa.Table.from_pylist(rows, _BOOKS), new / BOOKS, compression="zstd")
-        rule = list(chunks[0].rule)
+    rule = list(chunks[0].rule)
+    with (
+        files.atomic_folder(target, replace=target.exists()) as new,
+        pq.ParquetWriter(new / CANDIDATES_FILE, _SCHEMA, compression="zstd") as writer,
+    ):
+        for chunk in chunks:
+            with pq.ParquetFile(chunk.file) as file:
+                content = _info(file)
+                writer.write_table(file.read().cast(_SCHEMA))
+            dropped.update(content["dropped"])
+            is_cased |= content["cased"]
+            sums += content["sha256"]
         content = {
-            "version": VERSION, "key": key, "rule": rule, "dropped": dict(dropped), "cased": is_cased,
-            "sha256": cache.digest(str(VERSION), repr(rule), repr(rows), *sums),
-            "bytes": files.file_sizes(new),
+            "key": key, "rule": rule, "dropped": dict(dropped), "cased": is_cased,
+            "sha256": cache.digest(str(VERSION), repr(rule), *sums),
         }  # fmt: skip
-        (new / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        writer.add_key_value_metadata({_INFO.decode(): json.dumps(content)})
 
 
 def find(chunk: NovelChunk) -> bool:
-    """Find the candidates of some novels, and write the folder of the chunk; return True."""
-    books, tables, is_cased = [], [np.zeros(0, RECORD)], False
+    """Find the candidates of some novels, and write the file of the chunk; return True."""
+    rows: list[dict[str, Any]] = []
+    sums, is_cased = [], False
     dropped = np.zeros(len(REASONS), np.int64)
-    with files.atomic_folder(chunk.folder, replace=True) as new:
-        with (new / TEXT).open("wb") as file:
-            for source in chunk.sources:
-                start, columns = file.tell(), []
-                for block, is_prose, numbers, chapters in prose_sentences(source.parts()):
-                    sizes, text, has_capitals = _measured(block, is_prose)
-                    file.write(text)
-                    is_cased |= has_capitals
-                    sizes["number"], sizes["chapter"] = numbers, chapters
-                    columns.append(sizes)
-                sizes = np.concatenate(columns)
-                records, reasons = _candidates(sizes, start, chunk.rule)
-                tables.append(records)
-                dropped += reasons
-                n_tokens = int(sizes["tokens"].sum())
-                books.append({"sentences": len(sizes), "tokens": n_tokens, "candidates": len(records)})
-        with (new / RECORDS).open("wb") as file:
-            np.save(file, np.concatenate(tables))
-        by_reason = dict(zip(REASONS, dropped.tolist(), strict=True))
-        sums = [sha256(new / name) for name in (TEXT, RECORDS)]
-        content = json.dumps({"books": books, "dropped": by_reason, "cased": is_cased, "sha256": sums})
-        (new / CHUNK).write_text(content, encoding="utf-8")
+    for source in chunk.sources:
+        texts, columns = [], []
+        for block, is_prose, numbers, chapters in prose_sentences(source.parts()):
+            sizes, text, has_capitals = _measured(block, is_prose)
+            texts.append(text)
+            is_cased |= has_capitals
+            sizes["number"], sizes["chapter"] = numbers, chapters
+            columns.append(sizes)
+        sizes, text = np.concatenate(columns), b"".join(texts)
+        candidates, reasons = _candidates(sizes, chunk.rule)
+        dropped += reasons
+        counts = (len(sizes), int(sizes["tokens"].sum()), len(candidates["start"]))
+        about: dict[str, Any] = {"book_id": source.book_id, "title": source.title}
+        about |= dict(zip(_SIZE_COLUMNS, counts, strict=True))
+        rows.append({**about, "text": text.decode(), **candidates})
+        sums.append(cache.digest(repr(about), text, *(array.tobytes() for array in candidates.values())))
+    by_reason = dict(zip(REASONS, dropped.tolist(), strict=True))
+    content = json.dumps({"dropped": by_reason, "cased": is_cased, "sha256": sums})
+    table = pa.Table.from_pylist(rows, _SCHEMA.with_metadata({_INFO: content}))
+    with files.atomic_path(chunk.file) as path:
+        pq.write_table(table, path, compression="zstd")
     return True
 
 
@@ -530,11 +526,8 @@ def _kind(token: str) -> int:
     return _LETTERS if token.isalpha() else _MIXED if any(map(str.isalnum, token)) else 0
 
 
-def _candidates(sizes: npt.NDArray[Any], start: int, rule: Rule) -> tuple[npt.NDArray[Any], Ints]:
-    """Return the candidates of a novel, and how many of its sentences have none, by reason.
-
-    `start` is the byte at which its text starts.
-    """
+def _candidates(sizes: npt.NDArray[Any], rule: Rule) -> tuple[dict[str, npt.NDArray[np.uint32]], Ints]:
+    """Return the candidates of a novel, and how many of its sentences have none, by reason."""
     n = len(sizes)
     tokens, offsets = (np.concatenate([[0], sizes[name].cumsum()]) for name in ("tokens", "bytes"))
     opening = np.searchsorted(sizes["chapter"], sizes["chapter"])  # the first sentence of the chapter
@@ -545,9 +538,7 @@ def _candidates(sizes: npt.NDArray[Any], start: int, rule: Rule) -> tuple[npt.ND
     )  # fmt: skip
     reason = np.select(faults, range(len(faults)), -1)
     rows = np.flatnonzero(reason < 0)
-    records = np.zeros(len(rows), RECORD)
     begins, ends = offsets[first[rows]], offsets[rows + 1] - 1 - sizes["after"][rows]
-    records["start"], records["length"] = start + begins, ends - begins
-    records["sentence"], records["context"] = sizes["number"][rows], rows - first[rows]
-    records["tokens"] = length[rows]
-    return records, np.bincount(reason[reason >= 0], minlength=len(faults))
+    columns = (begins, ends - begins, sizes["number"][rows], rows - first[rows], length[rows])
+    candidates = dict(zip(_CANDIDATE_COLUMNS, (each.astype(np.uint32) for each in columns), strict=True))
+    return candidates, np.bincount(reason[reason >= 0], minlength=len(faults))
