@@ -84,7 +84,7 @@ def test_running_out_of_memory_halves_the_batch(folder):
 
 
 def test_weights_return_to_the_gpu_after_they_were_freed(folder, bert, questions):
-    models = [CausalLM(folder), MaskedLM(bert, length=128)]
+    models = [CausalLM(folder), MaskedLM(bert)]
     before_free = [model.score(*questions) for model in models]
     assert wb.free(*models).count("given back") == len(models)
     for model, expected in zip(models, before_free, strict=True):
@@ -100,6 +100,6 @@ def test_weights_return_to_the_gpu_after_they_were_freed(folder, bert, questions
     ],
 )
 def test_masked_models_score_as_on_a_cpu(bert, questions, options, dtype, near):
-    ours, theirs = (MaskedLM(bert, length=128, **options, **more) for more in ({}, {"device": "cpu"}))
+    ours, theirs = (MaskedLM(bert, **options, **more) for more in ({}, {"device": "cpu"}))
     assert (ours.dtype, ours.device) == (dtype, "cuda:0")
     np.testing.assert_allclose(ours.score(*questions), theirs.score(*questions), **near)

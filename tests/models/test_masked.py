@@ -130,21 +130,21 @@ def test_the_table_and_the_saved_model(folder, tmp_path):
     assert frame["model"].unique().tolist() == ["tiny (PLL)"]
     bare = Item("x", "own", "dev", "plain", "he went home", "home", (8, 12), ((0, 12),))
     refused(MaskedLM(folder, device="cpu").predict, Items.from_records([bare]))
-    model = MaskedLM(folder, over="candidate", within_word="l2r", text="detokenised", length=50, device="cpu")
+    model = MaskedLM(folder, over="candidate", within_word="l2r", text="detokenised", device="cpu")
     assert model.name == "tiny (PLL-word-l2r of the candidate)"
     assert str(folder) not in json.dumps(model.config)
-    assert (model.device, model.dtype, model.length) == ("cpu", "float32", 50)
-    assert MaskedLM(folder, length=10**6, device="cpu").length == 96
+    assert (model.device, model.dtype, model.length) == ("cpu", "float32", 96)
     model.save(tmp_path / "saved")
     (Path(folder) / "added.json").write_text("{}", "utf-8")
     refused(Predictor.load, tmp_path / "saved")
     (Path(folder) / "added.json").unlink()
 
 
-def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
+def test_a_long_text_loses_its_beginning_for_all_candidates(tmp_path):
+    folder = tiny_models.tiny_bert(tmp_path / "bert", positions=60)
     before, candidates = "the . " * 100, ["letter", "extraordinary hat"]
     long = item(before + STORY, "letter", candidates, begin=len(before) + 24)
-    model = MaskedLM(folder, length=60, device="cpu")
+    model = MaskedLM(folder, device="cpu")
     room = 58 - len(loaded(folder)[0].tokenize(STORY.replace("letter", candidates[1])))
     left = " ".join((["the", "."] * 100)[-room:]) + " "
     short = item(left + STORY, "letter", candidates, begin=len(left) + 24)
@@ -152,10 +152,9 @@ def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
     words = ["read", "extraordinary thing"]  # of a sentence that is too long, too
-    long = item(f"{'the . ' * 30}and read it", "read", words)
-    room = 38 - len(loaded(folder)[0].tokenize("and extraordinary thing it"))
-    left = " ".join((["the", "."] * 30)[-room:])
-    model = MaskedLM(folder, length=40, device="cpu")
+    long = item(f"{'the . ' * 40}and read it", "read", words)
+    room = 58 - len(loaded(folder)[0].tokenize("and extraordinary thing it"))
+    left = " ".join((["the", "."] * 40)[-room:])
     [scores] = model.score(Items.from_records([long]), [words])
     expected = [plainly(folder, long, word, text=f"{left} and {word} it") for word in words]
     np.testing.assert_allclose(scores, expected, rtol=2e-5)
@@ -190,7 +189,6 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
         (tmp_path / "nothing", {}),
         (causal, {}),
         (folder, {"dtype": "float7"}),
-        (folder, {"length": 2}),
         (folder, {"precision": "float32"}),
     ):
         refused(MaskedLM, path, **options)

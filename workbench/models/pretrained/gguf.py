@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import version
-from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +14,6 @@ from workbench.storage.checksums import SUMS, check_checksums, sha256, write_che
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, temporary_folder
 from workbench.storage.paths import cache_home
-from workbench.storage.progress import progress_bar
 
 VERSION = 2
 """Raised when another folder is made of the same file."""
@@ -27,7 +23,7 @@ INSTALL = 'pip install "lambada-workbench[pretrained]"'
 _MAGIC = b"GGUF"
 _DESCRIPTION = "gguf.json"
 _REMEDY = "download it again, or take the model as a folder of safetensors"
-_HASH = re.compile(r"(sha256[-:])?[0-9a-f]{32,}")
+_METADATA = ("general.name", "general.file_type", "tokenizer.ggml.model", "tokenizer.ggml.pre")
 _COMPUTED = "rope_"  # how names of tensors begin that are no weights: transformers computes what is in them
 _DIGITS = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
 _AS_GPT2 = {
@@ -36,8 +32,6 @@ _AS_GPT2 = {
 }  # fmt: skip
 """How llama.cpp cuts text for byte-level tokenizers, by the names that it gives: each digit alone, then as
 GPT-2 does, or as that does at once. ``transformers`` knows others."""
-
-_TRIAL = "“It's 1,025 miles,” Dr. O'Neil-Smith said; never — naïve? Why\nnot: U.S. $3.50 (the well-known)!"
 
 
 class Converted(NamedTuple):
@@ -85,26 +79,21 @@ def convert(file: Path) -> Converted:
             link.symlink_to(file.resolve())
             _convert_into(folder, file, link)
         cache.make_room()
-    description = read_json(folder / _DESCRIPTION, "this file of a converted model")
+    quantisation = read_json(folder / _DESCRIPTION, "this file of a converted model")["quantisation"]
+    name = file.name.removesuffix(".gguf")
+    if quantisation and name.lower().endswith(quantisation.lower()):
+        name = name[: -len(quantisation)].rstrip("._-")
+    label = f"{name}, {quantisation}" if quantisation else name
     sums = (folder / SUMS).read_bytes().splitlines(keepends=True)
     sums.sort(key=lambda line: line.endswith(b"  config.json\n"))  # last, as in the identity of stored runs
-    return Converted(folder, _label(file, description), hashlib.sha256(b"".join(sums)).hexdigest())
+    return Converted(folder, label, hashlib.sha256(b"".join(sums)).hexdigest())
 
 
 def _convert_into(folder: Path, file: Path, link: Path) -> None:
     """Convert a GGUF file, by a link to it that lies in a folder without other files."""
-    from transformers.utils import logging  # noqa: PLC0415 - heavy, an extra
-
     with reading(file, "this GGUF file", remedy=_REMEDY):
-        metadata, sizes = _read_header(link)
-        description = _description(metadata)
-        with _progress(_label(file, description)):
-            model, tokenizer = _read(link, metadata, sizes)
-    with (
-        no_progress_bar(logging),
-        writing(folder, "this converted model", Exception),
-        files.atomic_folder(folder) as new,
-    ):
+        model, tokenizer, description = _read(link)
+    with writing(folder, "this converted model", Exception), files.atomic_folder(folder) as new:
         model.save_pretrained(new)
         tokenizer.save_pretrained(new)
         for name in ("config.json", "generation_config.json"):  # the same model has the same digest
@@ -115,17 +104,23 @@ def _convert_into(folder: Path, file: Path, link: Path) -> None:
         write_checksums(new)
 
 
-def _read(link: Path, metadata: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any, Any]:
-    """Return the model, as single precision, and the tokenizer of a GGUF file."""
+def _read(link: Path) -> tuple[Any, Any, dict[str, str]]:
+    """Return the model, as single precision, and the tokenizer of a GGUF file, and its name and quantisation.
+
+    ValueError if the file lacks weights, or holds more than the model that it describes.
+    """
     import torch  # noqa: PLC0415 - heavy
     import transformers  # noqa: PLC0415 - heavy, an extra
+    from gguf import GGUFReader, LlamaFileType  # noqa: PLC0415 - an extra
 
+    reader = GGUFReader(link)
+    metadata = {name: reader.fields[name].contents() for name in _METADATA if name in reader.fields}
     causal: Any = transformers.AutoModelForCausalLM
     options: dict[str, Any] = {"gguf_file": link.name, "trust_remote_code": False}
     config = transformers.AutoConfig.from_pretrained(link.parent, **options)
     with torch.device("meta"):
         n = sum(weight.numel() for weight in causal.from_config(config).parameters())
-    n_held = sum(size for name, size in sizes.items() if not name.startswith(_COMPUTED))
+    n_held = sum(int(one.n_elements) for one in reader.tensors if not one.name.startswith(_COMPUTED))
     if n < n_held:  # transformers leaves out those that it has no place for, in silence
         raise ValueError(f"it holds {n_held:,} weights, but describes a model of {n:,}")
     tokenizer = _tokenizer(link, metadata, options)
@@ -138,62 +133,9 @@ def _read(link: Path, metadata: Mapping[str, Any], sizes: Mapping[str, int]) -> 
     model.hf_quantizer = None  # the weights are plain numbers now
     for quantised in (model, model.config):
         quantised.__dict__.pop("quantization_config", None)
-    return model, tokenizer
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[None]:
-    """Show what is done: reading the description, then the converted tensors in bytes of the file."""
-    from transformers import modeling_gguf_pytorch_utils  # noqa: PLC0415 - heavy, an extra
-    from transformers.utils import logging  # noqa: PLC0415 - heavy, an extra
-
-    converter: Any = modeling_gguf_pytorch_utils
-
-    def counted(tensors: Sequence[Any], **_options: Any) -> Iterator[Any]:
-        first.close()
-        n_bytes = [int(tensor.n_bytes) for tensor in tensors]
-        with progress_bar(sum(n_bytes), label=f"{label}: converting", unit="B") as bar:
-            for tensor, size in zip(tensors, n_bytes, strict=True):
-                yield tensor
-                bar.update(size)
-
-    original, phase = converter.tqdm, f"{label}: reading the tokenizer and the configuration"
-    with progress_bar(label=phase, bar_format="{desc} [{elapsed}]") as first, no_progress_bar(logging):
-        converter.tqdm = counted
-        try:
-            yield
-        finally:
-            converter.tqdm = original
-
-
-@contextmanager
-def no_progress_bar(logging: Any) -> Iterator[None]:
-    """Disable the progress bars of transformers; `logging` is ``transformers.utils.logging``."""
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()
-
-
-def _read_header(file: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the metadata of a file, and the size of each tensor; ValueError if it ends too early."""
-    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType  # noqa: PLC0415 - an extra
-    from transformers.integrations.gguf import reader  # noqa: PLC0415 - heavy, an extra
-
-    blob = reader._mapped(str(file))  # noqa: SLF001 - the public function leaves out where tensors lie
-    metadata, count, position = reader._read_metadata(blob, str(file))  # noqa: SLF001
-    tensors, position = reader._read_tensor_table(blob, count, position)  # noqa: SLF001
-    start = position + -position % int(metadata.get("general.alignment", 32))
-    sizes = {}
-    for name, shape, quantisation, offset in tensors:
-        weights, size = GGML_QUANT_SIZES[GGMLQuantizationType(quantisation)]
-        sizes[name] = prod(shape)
-        if start + offset + sizes[name] // weights * size > len(blob):
-            raise ValueError(f"it ends before the tensor {name!r:.80}")
-    return metadata, sizes
+    number = metadata.get("general.file_type")
+    quantisation = LlamaFileType(number).name.partition("_")[2] if number in list(LlamaFileType) else ""
+    return model, tokenizer, {"name": str(metadata.get("general.name", "")), "quantisation": quantisation}
 
 
 def _tokenizer(link: Path, metadata: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -211,29 +153,4 @@ def _tokenizer(link: Path, metadata: Mapping[str, Any], options: Mapping[str, An
             digits = pre_tokenizers.Split(Regex(r"\p{N}"), behavior="isolated")
             words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
             tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, words])
-    ids = tokenizer(_TRIAL, add_special_tokens=False)["input_ids"]
-    text = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
-    if text.strip() != _TRIAL:
-        raise ValueError(f"its tokenizer makes {text!r:.60} of {_TRIAL!r:.60}")
     return tokenizer
-
-
-def _description(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the name and the quantisation that a file says."""
-    from gguf.constants import LlamaFileType  # noqa: PLC0415 - an extra
-
-    try:
-        quantisation = LlamaFileType(metadata["general.file_type"]).name.partition("_")[2]
-    except (KeyError, ValueError):
-        quantisation = ""
-    return {"name": str(metadata.get("general.name", "")), "quantisation": quantisation}
-
-
-def _label(file: Path, description: Mapping[str, str]) -> str:
-    """Return the model's name, from its file unless this is a digest, with its quantisation."""
-    name, quantisation = file.name.removesuffix(".gguf"), description["quantisation"]
-    if _HASH.fullmatch(name):
-        name = description["name"] or name[:16]
-    if quantisation and name.lower().endswith(quantisation.lower()):
-        name = name[: -len(quantisation)].rstrip("._-")
-    return ", ".join(filter(None, (name, quantisation)))

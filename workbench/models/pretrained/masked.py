@@ -20,7 +20,7 @@ from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, log_norm, padded
 from workbench.predictions.schema import Floats
-from workbench.storage.errors import DataError, check_option, check_value
+from workbench.storage.errors import DataError, check_option
 from workbench.storage.progress import progress_bar
 
 Over = Literal["sentence", "candidate"]
@@ -40,7 +40,8 @@ class MaskedLM(PretrainedModel):
     """Choose the candidate with which the target sentence has the highest pseudo-log-likelihood (PLL).
 
     Each sub-token of the sentence is masked in turn, and the natural logarithms of its probabilities, given
-    all other sub-tokens, are summed. The sentences before the target sentence are given and not scored.
+    all other sub-tokens, are summed. The sentences before the target sentence are given and not scored. Of a
+    text that is longer than the model sees, all candidates of an item lose the same beginning.
 
     Parameters
     ----------
@@ -52,9 +53,6 @@ class MaskedLM(PretrainedModel):
         What is masked with a sub-token: nothing else (Salazar et al.), or those on its right in the
         same word ("PLL-word-l2r" of Kauf and Ivanova). The first makes rare words of many sub-tokens look
         probable. Words are those into which the tokenizer splits a text before it looks for sub-tokens.
-    length : int, optional
-        Sub-tokens that the model sees at most; by default as many as it can. A longer text loses its
-        beginning, for all candidates of an item at the same place.
     {loading}
 
     Raises
@@ -76,7 +74,7 @@ class MaskedLM(PretrainedModel):
     """
 
     version = 1
-    options = ("text", "over", "within_word", "length", "dtype", "name")
+    options = ("text", "over", "within_word", "dtype", "name")
 
     def __init__(
         self,
@@ -85,7 +83,6 @@ class MaskedLM(PretrainedModel):
         text: Text = "as-is",
         over: Over = "sentence",
         within_word: Within = "original",
-        length: int | None = None,
         name: str | None = None,
         **loading: Any,
     ) -> None:
@@ -96,11 +93,8 @@ class MaskedLM(PretrainedModel):
             raise DataError("the tokenizer has no mask", file=path_or_name)
         self.over, self.within_word = over, within_word
         self._lead, self._tail = _marks(self._checkpoint.tokenizer)
-        longest = _longest(self._checkpoint)
-        self.length = min(length or longest, longest)
+        self.length = _longest(self._checkpoint)
         self._room = self.length - len(self._lead) - len(self._tail)
-        n_marks = self.length - self._room
-        check_value("length", length, self._room > 0, f"more than the {n_marks} marks of the model")
         self._batcher = Batcher(self._batch_tokens or 2 * self._checkpoint.batch_tokens, rows=_ROWS)
         variant = "PLL" if within_word == "original" else "PLL-word-l2r"
         suffix = " of the candidate" if over == "candidate" else ""
@@ -136,7 +130,7 @@ class MaskedLM(PretrainedModel):
         if any(first > start for _, (start, _), _ in texts):
             raise DataError(
                 f"the text after the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
-                remedy="take a model that sees more, or a greater length",
+                remedy="take a model that sees more",
             )
         sequences = []
         for row, (word, (_, (start, end), sentence)) in enumerate(zip(words, texts, strict=True)):
