@@ -83,14 +83,6 @@ def test_running_out_of_memory_halves_the_batch(folder):
     np.testing.assert_allclose(log_probs, expected, atol=1e-2)
 
 
-def test_weights_return_to_the_gpu_after_they_were_freed(folder, bert, questions):
-    models = [CausalLM(folder), MaskedLM(bert)]
-    before_free = [model.score(*questions) for model in models]
-    assert wb.free(*models).count("given back") == len(models)
-    for model, expected in zip(models, before_free, strict=True):
-        np.testing.assert_array_equal(model.score(*questions), expected)
-
-
 @pytest.mark.parametrize(
     ("options", "dtype", "near"),
     [

@@ -1,18 +1,13 @@
-"""Batches that fit into memory, and giving the memory of a GPU back."""
+"""Batches that fit into memory."""
 
 import threading
-from types import SimpleNamespace
 
-import accelerate.hooks
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
-from workbench.models import device_memory
-from workbench.models.device_memory import Batcher, free
-from workbench.models.neural.model import Neural
+from workbench.models.device_memory import Batcher
 from workbench.storage.errors import DataError
 
 CUDA = "CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -88,64 +83,3 @@ def test_what_does_not_fit_alone_or_has_another_cause_is_an_error(cause, error):
 
     with pytest.raises(error):
         list(Batcher(100).run([7, 3], work))
-
-
-class Far(nn.Linear):
-    """A module of 40 kB that says that it is on a GPU."""
-
-    def __init__(self):
-        super().__init__(1000, 10)
-        self.where = torch.device("cuda:0")
-
-    def to(self, device):
-        self.where = torch.device(device)
-        return self
-
-    def parameters(self):
-        yield SimpleNamespace(device=self.where, nbytes=40_040)
-
-
-@pytest.fixture
-def far(monkeypatch):
-    """Collect no garbage (half a second beside torch), and send no inputs to a GPU that is not there."""
-    monkeypatch.setattr(device_memory.gc, "collect", lambda: None)
-    monkeypatch.setattr(accelerate.hooks, "send_to_device", lambda inputs, _device, **_: inputs)
-    return Far()
-
-
-def test_weights_leave_the_gpu_and_return_when_the_model_is_used(far):
-    inner = SimpleNamespace(model=far)
-    model = SimpleNamespace(name="GPT", _checkpoint=inner)
-    inputs = torch.ones(2, 1000)
-    expected = far(inputs)
-    for _ in range(2):
-        assert free(model).startswith("GPT: 40 kB given back; ")
-        assert far.where.type == "cpu"
-        assert free(model).startswith("GPT: 40 kB on the cpu, nothing to free; ")
-        assert torch.equal(inner.model(inputs), expected)
-        assert far.where.type == "cuda"
-
-
-def test_a_neural_model_moves_its_network_itself(far):
-    model = object.__new__(Neural)
-    vars(model).update(_network=far, _digest=None, _wanted_device="cpu", name="LSTM")
-    assert free(model).startswith("LSTM: 40 kB given back")
-    far(torch.ones(1, 1000))
-    assert far.where.type == "cpu"
-    far.where = torch.device("cuda:0")
-    assert model.network is far
-    assert far.where.type == "cpu"  # its property moves it to the model's device
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_the_memory_of_a_real_gpu():
-    network = nn.Linear(4096, 4096, device="cuda")
-    before = torch.cuda.memory_reserved()
-    inputs = torch.ones(1, 4096, device="cuda")
-    expected = network(inputs).cpu()
-    report = free(SimpleNamespace(name="linear", network=network))
-    assert report.startswith("linear: 67.1 MB given back; ")
-    assert "free on cuda:0" in report
-    assert torch.cuda.memory_reserved() <= before - 60e6
-    assert torch.equal(network(inputs).cpu(), expected)

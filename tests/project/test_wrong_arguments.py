@@ -9,7 +9,7 @@ import workbench as wb
 from workbench.models import AttentionSum, AttentiveReader, LexicalMemory, MaximumFrequency
 
 NOT_ITEMS = ("text", pd.DataFrame({"text": ["a b"]}))
-OTHERS = {("attention", "model"), ("free", "models")}  # names of models, and what to free
+OTHERS = {("attention", "model")}  # names of models
 NOT_MODELS = ("ngram", MaximumFrequency)
 FUNCTIONS = {name: getattr(wb, name) for name in dir(wb) if inspect.isfunction(getattr(wb, name))}
 

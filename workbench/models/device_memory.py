@@ -1,4 +1,4 @@
-"""Memory of a CPU or GPU: batches that fit into it, and weights that are moved off it.
+"""Batches that fit into the memory of a CPU or GPU.
 
 ``accelerate.utils.find_executable_batch_size`` is not used: it runs ``gc.collect()`` before each call (0.5 s
 with torch and transformers loaded) and starts the whole work again after a failure.
@@ -6,25 +6,19 @@ with torch and transformers loaded) and starts the whole work again after a fail
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from workbench.storage.errors import DataError
 
-if TYPE_CHECKING:
-    from torch import nn
-
 Result = TypeVar("Result")
-
-_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 class Batcher:
@@ -97,7 +91,7 @@ class Batcher:
                     if len(batch) == 1:
                         raise DataError(
                             f"memory does not suffice for a single text of {lengths[batch[0]]} tokens",
-                            remedy='free memory (wb.free(...)), or compute on another device (device="cpu")',
+                            remedy='free memory (del a model), or compute on another device (device="cpu")',
                         ) from error
                 else:
                     yield batch, result
@@ -158,90 +152,3 @@ def _clear_device_cache() -> None:
     from accelerate.utils.memory import clear_device_cache  # noqa: PLC0415 - slow
 
     clear_device_cache()
-
-
-def free(*models: object) -> str:
-    """Move the weights of models to the CPU and free the GPU's memory, torch's reserve included.
-
-    The weights wait in the memory of the CPU, and return to the GPU when the model is next used
-    (``accelerate.cpu_offload_with_hook``). Memory that a notebook still refers to, such as the outputs of
-    networks, is not freed.
-
-    Parameters
-    ----------
-    *models : object
-        Models of the workbench, or torch modules. Without any, only torch's reserve is given back.
-
-    Returns
-    -------
-    str
-        One line: what each model gave back, and what is free now.
-
-    Examples
-    --------
-    >>> report = wb.free()
-    """
-    reports = [f"{getattr(model, 'name', type(model).__name__)}: {_offload(model)}" for model in models]
-    gc.collect()
-    return "; ".join([*reports, _free_memory()])
-
-
-def _offload(model: object) -> str:
-    """Move the networks of a model to the CPU, and report it."""
-    networks = list(_networks(model)) if "torch" in sys.modules else []  # without torch it holds none
-    if not networks:
-        return "no weights, nothing to free"
-    modules = [(holder, network, [*network.parameters(), *network.buffers()]) for holder, network in networks]
-    tensors = {id(tensor): tensor for *_, weights in modules for tensor in weights}.values()
-    size = sum(tensor.nbytes for tensor in tensors if tensor.device.type != "cpu")
-    if not size:
-        return f"{_bytes(sum(tensor.nbytes for tensor in tensors))} on the cpu, nothing to free"
-    from accelerate import cpu_offload_with_hook  # noqa: PLC0415 - slow
-    from accelerate.hooks import remove_hook_from_module  # noqa: PLC0415 - slow
-
-    for holder, network, weights in modules:
-        home = next((tensor.device for tensor in weights if tensor.device.type != "cpu"), None)
-        if hasattr(type(holder), "network"):  # a property that moves it to the holder's device
-            network.to("cpu")
-        elif home is not None:
-            remove_hook_from_module(network)  # of the last time
-            cpu_offload_with_hook(network, execution_device=home)
-    return f"{_bytes(size)} given back"
-
-
-def _networks(model: object) -> Iterator[tuple[object, nn.Module]]:
-    """Yield the network of a model and those of the models that it uses, each with its holder."""
-    from torch import nn  # noqa: PLC0415 - slow
-
-    if isinstance(model, nn.Module):
-        yield None, model
-        return
-    attributes = getattr(model, "__dict__", {})
-    checkpoint = getattr(attributes.get("_checkpoint"), "model", None)
-    for network in (attributes.get("_network"), attributes.get("network"), checkpoint):
-        if isinstance(network, nn.Module):
-            yield model, network
-    bases = [attributes["base"]] if "base" in attributes else []
-    for base in [*bases, *attributes.get("models", ())]:
-        yield from _networks(base)
-
-
-def _free_memory() -> str:
-    """Free torch's reserve of GPU memory; return the free memory of each GPU in use."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return "no GPU here"
-    if not torch.cuda.is_initialized():
-        return "no GPU was used"
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    reports = []
-    for k in [k for k in range(torch.cuda.device_count()) if torch.cuda.memory_stats(k)] or [0]:
-        available, total = torch.cuda.mem_get_info(k)
-        reports.append(f"{available / 1e9:.1f} of {total / 1e9:.1f} GB free on cuda:{k}")
-    return ", ".join(reports)
-
-
-def _bytes(size: float) -> str:
-    unit, letters = next(((unit, letters) for unit, letters in _UNITS if size >= unit), (1.0, "bytes"))
-    return f"{size / unit:.3g} {letters}"

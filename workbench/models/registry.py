@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets.sources import check_choice
+from workbench.models.pretrained.known import known_models
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.storage.packages import extensions, load_extension
@@ -109,6 +110,8 @@ def models() -> Table:
     Table
         A data frame: ``name``, as `workbench train` and `workbench evaluate` take it, ``class``,
         ``fitted_on`` and ``description``. The workbench's own classes are imported from ``workbench.models``.
+        The last rows are pretrained models, by the names that ``CausalLM`` takes; a folder, a GGUF file or
+        any name on the hub does as well.
 
     Examples
     --------
@@ -124,6 +127,15 @@ def models() -> Table:
             continue
         text = (getdoc(cls) or "").partition("\n")[0]
         rows.append({"name": name, "class": cls.__name__, "fitted_on": cls.fitted_on, "description": text})
+    rows += [
+        {
+            "name": model.name,
+            "class": "CausalLM",
+            "fitted_on": model.training_text,
+            "description": model.description,
+        }
+        for model in known_models().values()
+    ]
     return Table(pd.DataFrame(rows), TableLayout("Models", _SHOWN))
 
 

@@ -120,7 +120,7 @@ def _read(link: Path) -> tuple[Any, Any, dict[str, str]]:
     config = transformers.AutoConfig.from_pretrained(link.parent, **options)
     with torch.device("meta"):
         n = sum(weight.numel() for weight in causal.from_config(config).parameters())
-    n_held = sum(int(one.n_elements) for one in reader.tensors if not one.name.startswith(_COMPUTED))
+    n_held = sum(int(row.n_elements) for row in reader.tensors if not row.name.startswith(_COMPUTED))
     if n < n_held:  # transformers leaves out those that it has no place for, in silence
         raise ValueError(f"it holds {n_held:,} weights, but describes a model of {n:,}")
     tokenizer = _tokenizer(link, metadata, options)

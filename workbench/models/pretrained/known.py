@@ -8,15 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
-from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
-
-_SHOWN = (
-    TableColumn("name"), TableColumn("parameters", "count"), TableColumn("bytes", "size"),
-    *map(TableColumn, ("licence", "here", "how_to_get", "training_text")),
-)  # fmt: skip
 
 
 class KnownModel(NamedTuple):
@@ -30,6 +22,14 @@ class KnownModel(NamedTuple):
     size: int  # bytes of what is downloaded (rounded, but of a package's file)
     licence: str
     training_text: str  # as far as that is known
+
+    @property
+    def description(self) -> str:
+        """Its size, its licence, and how to get it."""
+        how = self.command or "downloaded from the hub when it is first used"
+        return (
+            f"{self.parameters / 1e6:,.0f} million weights, {self.size / 1e9:.2g} GB, {self.licence}; {how}"
+        )
 
     @property
     def command(self) -> str:
@@ -73,47 +73,3 @@ def missing_package(name: str) -> list[str]:
     """Return the command that installs the package of a short name; nothing if none is missing."""
     model = known_models().get(name)
     return [model.command] if model and model.package and model.path() is None else []
-
-
-def pretrained() -> Table:
-    """List the pretrained models that have a short name, as :class:`CausalLM` takes it.
-
-    A folder, a GGUF file or any name on the hub does as well.
-
-    Returns
-    -------
-    Table
-        A data frame: ``name``, ``parameters``, ``bytes`` (of the download),
-        ``licence``, ``here`` (whether it can be used without a network), ``how_to_get``, ``training_text``
-        (what it was trained on, as far as that is known) and ``hub`` (its name there).
-
-    Examples
-    --------
-    >>> table = wb.pretrained().set_index("name")
-    >>> table.loc["smollm2-135m", "licence"]
-    'Apache-2.0'
-    """
-    rows = [
-        {
-            "name": model.name,
-            "parameters": model.parameters,
-            "bytes": model.size,
-            "licence": model.licence,
-            "here": model.path() is not None if model.package else _in_hub_cache(model.hub),
-            "how_to_get": model.command or "at its first use, with a network",
-            "training_text": model.training_text,
-            "hub": model.hub,
-        }
-        for model in known_models().values()
-    ]
-    return Table(pd.DataFrame(rows), TableLayout("Pretrained models", _SHOWN))
-
-
-def _in_hub_cache(name: str) -> bool:
-    """Return whether the weights of a model on the hub are in the hub's cache."""
-    try:
-        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - an extra
-    except ImportError:
-        return False
-    weights = ("model.safetensors", "model.safetensors.index.json")
-    return any(isinstance(try_to_load_from_cache(name, file), str) for file in weights)

@@ -48,7 +48,7 @@ _PARAMETERS = {  # that causal and masked models share
     "model": """path_or_name : path or str
         A folder with a model and its tokenizer in the form of ``transformers``, whose weights are read as
         safetensors only; a GGUF file, which is converted once (causal models); a short name that
-        ``wb.pretrained()`` lists; or the name of a model on the hub.""",
+        ``wb.models()`` lists; or the name of a model on the hub.""",
     "text": """text : {"as-is", "detokenised"}
         Whether texts of Treebank tokens are given as they are, or as a book would print them
         (:func:`workbench.items.text.readable`). Running text is always given as it is.""",

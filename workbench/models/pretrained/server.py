@@ -221,10 +221,7 @@ class ServerModel(PromptedModel):
 
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of the sub-tokens of each answer; NaN without an answer."""
-        answers = self._score_answers(items)
-        return np.array(
-            [np.nan if row is None else row.log_prob(row.context) for row in answers], dtype=float
-        )
+        return _answer_log_probs(self._score_answers(items))
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
         columns, words = self._columns(items), self._offered(items)
@@ -232,7 +229,7 @@ class ServerModel(PromptedModel):
         if not self.greedy_only:
             answers = self._score_answers(items)
             greedy = np.array([answer is not None and answer.greedy for answer in answers], dtype=bool)
-            columns["log_prob_uncorrected"] = self.log_prob(items)
+            columns["log_prob_uncorrected"] = _answer_log_probs(answers)
             columns["greedy_correct"] = nullable(greedy, has)
         if words is not None:
             return from_scores(
@@ -363,6 +360,11 @@ class ServerModel(PromptedModel):
         del folder
         problem = "a model on a server has no files to save"
         raise DataError(problem, remedy="name the address of the server again")
+
+
+def _answer_log_probs(answers: Sequence[_Answer | None]) -> Floats:
+    """Return the log-probability of each answer; NaN where there is none."""
+    return np.array([np.nan if row is None else row.log_prob(row.context) for row in answers], dtype=float)
 
 
 def _begins_with(tokens: Sequence[str], word: str) -> bool:
