@@ -53,9 +53,9 @@ def novels(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = Corpus.of(timed_novels(options.texts))
     cut = time.perf_counter()
-    stream = EncodedText.of(corpus, options.vocabulary)
+    EncodedText.of(corpus, options.vocabulary)
     results = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
-    return results | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(stream.folder)}
+    return results | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(corpus.folder)}
 
 
 def repeated(corpus: Corpus, n: int) -> Iterator[list[str]]:
@@ -89,12 +89,12 @@ def ours(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = Corpus.of(options.folder / "novels.tar", tokenised=True)
     cut = time.perf_counter()
-    stream = EncodedText.of(corpus, options.vocabulary).copy(options.folder / "stream")
+    stream = EncodedText.of(corpus, options.vocabulary)
     done = time.perf_counter()
     results: dict[str, Any] = {"cutting": cut - start, "numbering": done - cut, "peak MB": memory()}
     ids = stream.read(0, stream.n_tokens) if stream.n_tokens < 50_000_000 else None  # noqa: PLR2004 - memory
     results |= {"tokens": stream.n_tokens, "types": len(corpus.words), "sentences": corpus.n_sentences}
-    results |= {"disk MB": size(stream.folder), "stream": str(stream.folder)}
+    results |= {"disk MB": size(corpus.folder), "stream": str(corpus.folder)}
     return results | {"ids": None if ids is None else member(np.where(ids < stream.n_words, ids, 0))}
 
 
@@ -123,7 +123,7 @@ def plain(options: argparse.Namespace) -> dict[str, Any]:
 
 def batches(options: argparse.Namespace) -> dict[str, Any]:
     """Read batches of each kind."""
-    stream = EncodedText.open(options.stream)
+    stream = EncodedText.of(Corpus(Path(options.stream)), options.vocabulary)
     results: dict[str, Any] = {}
     kinds: dict[str, Batches] = {
         "contiguous": ContiguousBatches(stream, rows=256, length=64),

@@ -2,8 +2,8 @@
 
     python benchmarks/training.py [--stream FOLDER] [--device cuda] [--steps 60] [--rows 256] [--length 64]
 
-It needs torch, numpy, pandas, pyarrow and this package; no other data than a stream's folder
-(`EncodedText.copy`), or none: words that are made up have Zipf's frequencies. Without a GPU all sizes are
+It needs torch, numpy, pandas, pyarrow and this package; no other data than the folder of a
+corpus (`Corpus.of`), or none: words that are made up have Zipf's frequencies. Without a GPU all sizes are
 small.
 
 - ours: one layer of 512 over 60,000 words, full softmax, trained by `workbench.training.loop` (on a GPU:
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from torch.nn import functional
 from workbench.models.neural.network import class_ids
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.texts.batches import ContiguousBatches, EncodedText
+from workbench.texts.corpus import Corpus
 from workbench.training.loop import train
 from workbench.training.settings import TrainingSettings, torch_device
 
@@ -109,7 +111,7 @@ def ours(stream: EncodedText, size: argparse.Namespace) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--stream", help="folder of encoded texts")
+    parser.add_argument("--stream", help="folder of a corpus")
     parser.add_argument("--device")
     parser.add_argument("--steps", type=int, help="60; small 12")
     parser.add_argument("--rows", type=int, help="256; small 16")
@@ -121,7 +123,7 @@ def main() -> None:
         setattr(options, name, getattr(options, name) or (large if on_gpu else small))
     options.width = 512 if on_gpu else 128
     if options.stream:
-        stream = EncodedText.open(options.stream)
+        stream = EncodedText.of(Corpus(Path(options.stream)))
     else:
         made_up = MadeUp(60_001, 20_000_000) if on_gpu else MadeUp(5001, 1_000_000)
         stream = cast("EncodedText", made_up)

@@ -78,16 +78,12 @@ def test_a_training_shows_the_median_rank_that_tables_have():
     assert cached.trials["median_rank"].tolist() == [(14 + 1) / 2]
 
 
-def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):
+def test_a_corpus_is_as_good_as_its_texts(monkeypatch):
     corpus = Corpus.of(LINES)
-    stream = EncodedText.of(corpus, 14).copy(tmp_path / "stream")
-    made = fit(texts=stream, epochs=0.1)
+    made = fit(texts=corpus, epochs=0.1)
     monkeypatch.setattr(loop, "train", None)
-    for texts in (LINES, corpus, stream):
-        assert fit(texts=texts, epochs=0.1).config["weights"] == made.config["weights"]
-    refused(fit, texts=stream, held_out=DEV)
-    for texts in (stream, corpus):
-        refused(fit, texts=texts, lower=False)
+    assert fit(texts=LINES, epochs=0.1).config["weights"] == made.config["weights"]
+    refused(fit, texts=corpus, lower=False)
 
 
 def test_seeds_and_threads_around_it_do_not_matter(no_data, tmp_path):

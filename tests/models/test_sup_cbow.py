@@ -151,10 +151,9 @@ def test_fitted_and_found_again():
 
 
 def test_what_cannot_be_fitted():
-    stream, words = EncodedText.of(corpus()), corpus().vocabulary()
+    words = corpus().vocabulary()
     for options in [
-        {},
         {"cbow": vectors(words, lower=False)},
         {"cbow": vectors(words), "minimum": 5000},
     ]:
-        refused(SupCBOW.fit, stream, **options)
+        refused(SupCBOW.fit, corpus(), **options)

@@ -41,7 +41,6 @@ from workbench.models.registry import BUILT_IN
 from workbench.people import add_judgments, read_judgments, simulate
 from workbench.predictions import store
 from workbench.storage.cache import Cache
-from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 from workbench.training import checkpoint
 from workbench.widgets.ask.asking import Asking
@@ -217,11 +216,6 @@ REFUSED = {
         lambda folder, _: shutil.copytree(corpus().folder, folder / "corpus"),
         lambda folder: Corpus(folder / "corpus"),
         "corpus/*",
-    ),
-    "encoded text": Artefact(
-        lambda folder, _: EncodedText.of(corpus(), 10).copy(folder / "stream"),
-        lambda folder: EncodedText.open(folder / "stream"),
-        "stream/*",
     ),
     "shelf of novels": Artefact(write_shelf, read_shelf, "shelf/*"),
     "candidate passages": Artefact(

@@ -86,28 +86,6 @@ def test_what_it_says_of_itself():
     assert json.loads(json.dumps(stream.info)) == stream.info
 
 
-def test_a_copy_names_no_place_and_no_unknown_word(home, tmp_path):
-    stream = stream_of(LINES, ["the", "dog"])
-    copy = stream.copy(tmp_path / "away" / "stream")
-    places = np.array([[0, 20], [3, 7]])
-    assert copy.at(places).tolist() == stream.at(places).tolist()
-    for name in ("starts", "counts", "is_word"):
-        assert getattr(copy, name).tolist() == getattr(stream, name).tolist()
-    assert copy.info == stream.info
-    assert copy.sha256 == stream.sha256
-    assert copy.read(0, 21).tolist() == stream.read(0, 21).tolist()
-    assert stream.copy(copy.folder).folder == copy.folder  # there already
-    content = b"".join(path.read_bytes() for path in copy.folder.iterdir())
-    assert str(home).encode() not in content
-    assert b"nobody" not in content
-    file = tmp_path / "other" / "file"
-    file.parent.mkdir()
-    file.write_text("mine")
-    for taken in (file.parent, file):
-        refused(stream.copy, taken)
-    assert file.read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     "vocabulary",
     ["the", 0, ["<s>"],

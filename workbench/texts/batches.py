@@ -1,17 +1,14 @@
 """A text as the ids of a vocabulary, and its batches: words or passages that a network sees at each step.
 
-An `EncodedText` is read from a corpus, or from a copy that holds no other words. A batch depends on the step
-alone: a run that stopped continues with the number of its last step, and several processes take different
-rows of the same batch.
+An `EncodedText` reads the ids of a corpus. A batch depends on the step alone: a run that stopped continues
+with the number of its last step, and several processes take different rows of the same batch.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,15 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.storage.cache import digest
-from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_folder, read_parquet
-from workbench.texts import corpus as on_disk
-from workbench.texts.corpus import BOOKS, COUNTS, IDS, RESERVED, STARTS, WORDS, Corpus
-
-IS_WORD_FILE = "words-like.u1"
-"""The file that a copy has beside those of a corpus: which ids are words with a letter or a digit."""
-
-_BLOCK = 1 << 22  # tokens that are copied at a time
+from workbench.storage.errors import DataError
+from workbench.texts.corpus import RESERVED, Corpus
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -46,16 +36,15 @@ class EncodedText:
     """A tokenised text as ids, and the vocabulary that they count in.
 
     Ids 1 to V are the words of the vocabulary. A word outside it is 0 for a network; its *extended* id,
-    greater than V, distinguishes it from the others. Make one by `of`, which reads the ids of a corpus where
-    they are, or by `open`, which reads a copy.
+    greater than V, distinguishes it from the others. Make one by `of`.
 
     Attributes
     ----------
     vocabulary : list of str (V,)
         The word of id 1 first; `n_words` is V + 1.
     ids : uint32 array (n_tokens,)
-    id_of_type : uint32 array, optional
-        Extended id of each of `ids`; by default they are extended ids.
+    id_of_type : uint32 array (types,)
+        Extended id of each of `ids`.
     counts : int64 array (V + 1,)
         How often each id occurs; ``counts[0]`` is all that is outside the vocabulary.
     is_word : bool array (V + 1 + unknown_types,)
@@ -64,19 +53,16 @@ class EncodedText:
         As :class:`workbench.texts.corpus.Corpus` has them.
     info : dict
         Sizes and digests, as JSON can hold them; `sha256` is that of the content.
-    folder : Path
-        Of the corpus or the copy.
     """
 
     vocabulary: list[str]
     ids: np.ndarray
-    id_of_type: np.ndarray | None = None
+    id_of_type: np.ndarray
     counts: Ints
     is_word: Bools
     starts: Ints
     books: pd.DataFrame
     info: dict[str, Any]
-    folder: Path
 
     def __post_init__(self) -> None:
         """Set what follows from the rest."""
@@ -94,8 +80,8 @@ class EncodedText:
 
     def at(self, positions: Ints | slice) -> Ints:
         """Return the extended ids at some places of the text, int64 of the same shape."""
-        ids = np.asarray(self.ids[positions])
-        return (ids if self.id_of_type is None else self.id_of_type[ids]).astype(np.int64)
+        ids: Ints = self.id_of_type[self.ids[positions]].astype(np.int64)
+        return ids
 
     @classmethod
     def of(cls, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> EncodedText:
@@ -136,56 +122,8 @@ class EncodedText:
         return cls(
             vocabulary=words, ids=corpus.ids, id_of_type=table, counts=counts, info=info,
             is_word=np.array([any(map(str.isalnum, word)) for word in by_id]), starts=corpus.starts,
-            books=corpus.books, folder=corpus.folder,
+            books=corpus.books,
         )  # fmt: skip
-
-    @classmethod
-    def open(cls, folder: Path | str) -> EncodedText:
-        """Return the stream that `copy` wrote; DataError if there is none, or it was changed."""
-        path = Path(folder)
-        content = on_disk.read_manifest(path)
-        if content is None or "stream" not in content:
-            problem = "there is no stream here, or it was changed"
-            raise DataError(problem, file=folder, remedy="make or copy it again")
-        with reading(path, "this stream", remedy="make or copy it again"):
-            return cls(
-                vocabulary=(path / WORDS).read_bytes().decode().split("\n"),
-                ids=np.memmap(path / IDS, "<u4", "r"),
-                counts=np.fromfile(path / COUNTS, "<i8"),
-                is_word=np.fromfile(path / IS_WORD_FILE, "|u1").astype(bool),
-                starts=np.fromfile(path / STARTS, "<i8"),
-                books=read_parquet(path / BOOKS).to_pandas(),
-                info=content["stream"],
-                folder=path,
-            )
-
-    def copy(self, folder: Path | str) -> EncodedText:
-        """Copy it into a folder of its own, for another machine: ids, vocabulary, titles of the books.
-
-        The copy has the form of a corpus, without the words outside the vocabulary. DataError if the folder
-        holds something else, or the disk is full.
-        """
-        target = Path(folder)
-        content = on_disk.read_manifest(target)
-        if content is not None and content.get("stream") == self.info:
-            return EncodedText.open(target)
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            problem = "expected an empty folder, got one that holds something else"
-            raise DataError(problem, file=target, remedy="name a new folder, or remove it")
-        with atomic_folder(target, replace=target.exists()) as path:
-            with (path / IDS).open("wb") as file:
-                for start in range(0, self.n_tokens, _BLOCK):
-                    file.write(self.read(start, start + _BLOCK).astype("<u4").tobytes())
-            for name, array, dtype in (
-                (STARTS, self.starts, "<i8"), (COUNTS, self.counts, "<i8"),
-                (IS_WORD_FILE, self.is_word, "|u1"),
-            ):  # fmt: skip
-                (path / name).write_bytes(array.astype(dtype).data)  # `tofile` sees no disk get full
-            (path / WORDS).write_text("\n".join(self.vocabulary), encoding="utf-8", newline="\n")
-            self.books.to_parquet(path / BOOKS, index=False)
-            info = {"lower": self.lower, "stream": json.loads(json.dumps(self.info))}
-            on_disk.write_manifest(path, info, self.books["first"].to_numpy())
-        return EncodedText.open(target)
 
 
 def stream_sha256(corpus: str, words: Sequence[str], *, lower: bool) -> str:

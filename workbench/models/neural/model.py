@@ -112,7 +112,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     @classmethod
     def fit(
         cls,
-        texts: Texts | EncodedText,
+        texts: Texts,
         *,
         vocabulary: int | Sequence[str] = 60_000,
         lower: bool | None = None,
@@ -130,12 +130,12 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
         Parameters
         ----------
-        texts : EncodedText, Corpus, path, str, book, or iterable of (str, path or book)
-            As :meth:`workbench.texts.corpus.Corpus.of` takes them, or a stream of ids that was made before.
+        texts : Corpus, path, str, book, or iterable of (str, path or book)
+            As :meth:`workbench.texts.corpus.Corpus.of` takes them.
         vocabulary : int or sequence of str, default 60,000
-            So many of the most frequent words, or these; a stream has its own.
+            So many of the most frequent words, or these.
         lower : bool, optional
-            Lower-case the texts, and the items: yes by default; a corpus or stream is as it is.
+            Lower-case the texts, and the items: yes by default; a corpus is as it is.
         tokenised : bool, optional
             Whether the texts are tokens with blanks between them; told from the texts by default.
         development : Items, optional
@@ -179,16 +179,9 @@ class Neural(TrainedNetwork, NetworkPredictor):
             raise DataError(
                 f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}"
             )
-        if isinstance(texts, EncodedText):
-            if held_out is not None:
-                raise DataError(
-                    "a stream of ids has no text to check", remedy="pass the texts, or leave out held_out"
-                )
-            stream, checked_for = texts, None
-        else:
-            corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
-            checked_for = check_held_out(corpus, held_out)
-            stream = EncodedText.of(corpus, vocabulary)
+        corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
+        checked_for = check_held_out(corpus, held_out)
+        stream = EncodedText.of(corpus, vocabulary)
         if lower not in {None, stream.lower}:
             message = f"expected texts with lower={lower}, got lower={stream.lower}"
             raise DataError(message, remedy=f"pass lower={stream.lower}")

@@ -156,7 +156,7 @@ class SupCBOW(Neural):
     @classmethod
     def fit(
         cls,
-        texts: Texts | EncodedText,
+        texts: Texts,
         *,
         cbow: CBOW | None = None,
         vocabulary: int | Sequence[str] = 60_000,
@@ -170,7 +170,7 @@ class SupCBOW(Neural):
         Parameters
         ----------
         texts, vocabulary, lower, tokenised, seed
-            As for :meth:`Neural.fit`; with a stream, `cbow` is to be given. Of lines, one is a sentence.
+            As for :meth:`Neural.fit`. Of lines, one is a sentence.
         cbow : CBOW, optional
             The vectors that are added. By default they are trained on the same texts, with `seed`, for as
             many words, in ``dimensions`` (200).
@@ -187,17 +187,12 @@ class SupCBOW(Neural):
             As for :meth:`Neural.fit`; if no passage has that shape, or only the vectors or the texts are
             lower-cased.
         """
-        if not isinstance(texts, EncodedText):
-            texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
-            stream = EncodedText.of(texts, vocabulary)
-            if cbow is None:
-                cbow = CBOW.fit(
-                    texts, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
-                    vocabulary=len(stream.vocabulary), held_out=options.get("held_out") )  # fmt: skip
-        elif cbow is None:
-            raise DataError("a stream of ids has no text to train CBOW on", remedy="pass cbow=")
-        else:
-            stream = texts
+        corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
+        stream = EncodedText.of(corpus, vocabulary)
+        if cbow is None:
+            cbow = CBOW.fit(
+                corpus, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
+                vocabulary=len(stream.vocabulary), held_out=options.get("held_out") )  # fmt: skip
         vectors = _vectors(cbow, stream)
         if options.get("dimensions", vectors.shape[1]) != vectors.shape[1] or "vectors" in options:
             raise DataError(f"the vectors that are added have {vectors.shape[1]} dimensions, of cbow")
@@ -205,7 +200,7 @@ class SupCBOW(Neural):
         token = _initial.set(vectors)
         try:
             return super().fit(
-                texts, vocabulary=vocabulary, lower=lower, tokenised=tokenised, seed=seed, **options,
+                corpus, vocabulary=vocabulary, lower=lower, tokenised=tokenised, seed=seed, **options,
             )  # fmt: skip
         finally:
             _initial.reset(token)

@@ -21,7 +21,6 @@ from workbench.models.neural.recurrent import LSTM, RecurrentModule
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
 from workbench.storage.errors import check_option
-from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Texts
 
 READS = {"query": "sentence", "context+query": None}
@@ -65,7 +64,7 @@ class QueryLSTM(LSTM):
 
     @classmethod
     def fit(  # type: ignore[override] # its further options are passed on
-        cls, texts: Texts | EncodedText, *, reads: str = "context+query", lower: bool = False, **options: Any
+        cls, texts: Texts, *, reads: str = "context+query", lower: bool = False, **options: Any
     ) -> Self:
         """Train a network, or find the one that was trained of the same texts and options.
 
