@@ -12,7 +12,6 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache as cached
 from functools import lru_cache
 from itertools import chain, groupby
@@ -165,59 +164,52 @@ def _compare(group: tuple[dict[str, Path], list[tuple[str, str]]]) -> list[Pair]
     return compare_pairs(lambda name: texts[name].read_bytes().decode(), pairs)
 
 
-@dataclass(frozen=True)
-class Checks:
-    """Checks of texts on disk (by id), spread by `run_chunks`."""
+def check_novels(
+    novels: pd.DataFrame, texts: Mapping[str, Path], phrases: Sequence[tuple[str, ...]]
+) -> tuple[pd.DataFrame, dict[str, Sketch]]:
+    """Check each novel (``book_id``, ``sha256`` of the text, ``tokenised``) by itself, unless cached.
 
-    texts: Mapping[str, Path]
+    `texts` are on disk, by id. Returns ``words``, ``chapters``, ``language``, ``confidence``, ``offensive``
+    (occurrences of `phrases`), by the rows of `novels`; and the sketches, by id.
+    """
+    offensive = {
+        n: np.unique([n_gram_hashes(text_codes(" ".join(words)), n)[0] for words in group])
+        for n, group in groupby(sorted(phrases, key=len), len)
+    }
+    identity = (str(VERSION), repr(PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
+    chunks, keys = [], []
+    for name, sha256, tokenised in novels[["book_id", "sha256", "tokenised"]].itertuples(index=False):
+        chunks.append(_Novel(texts[name], bool(tokenised), offensive))
+        keys.append(cache.digest(*identity, sha256, str(tokenised)))
+    results = run_chunks(
+        _described, chunks, in_process=_is_little(texts), label="checking novels", unit="novels", keys=keys,
+        store=cache.Cache("checked-novels", _RESULT),
+    )  # fmt: skip
+    frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])
+    values = (np.array(table["sketch"][0].as_py(), np.uint32) for table in results)
+    sketches = dict(zip(novels["book_id"], (v.reshape(-1, PERMUTATIONS) for v in values), strict=True))
+    return frame.set_index(novels.index).astype({"language": "str"}), sketches
 
-    def describe(
-        self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
-    ) -> tuple[pd.DataFrame, dict[str, Sketch]]:
-        """Check each novel (``book_id``, ``sha256`` of the text, ``tokenised``) by itself, unless cached.
 
-        Returns ``words``, ``chapters``, ``language``, ``confidence``, ``offensive`` (occurrences of
-        `phrases`), by the rows of `novels`; and the sketches, by id.
-        """
-        offensive = {
-            n: np.unique([n_gram_hashes(text_codes(" ".join(words)), n)[0] for words in group])
-            for n, group in groupby(sorted(phrases, key=len), len)
-        }
-        identity = (str(VERSION), repr(PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
-        chunks, keys = [], []
-        for name, sha256, tokenised in novels[["book_id", "sha256", "tokenised"]].itertuples(index=False):
-            chunks.append(_Novel(self.texts[name], bool(tokenised), offensive))
-            keys.append(cache.digest(*identity, sha256, str(tokenised)))
-        store = cache.Cache("checked-novels", _RESULT)
-        results = self._run(_described, chunks, "checking novels", keys=keys, store=store, unit="novels")
-        frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])
-        values = (np.array(table["sketch"][0].as_py(), np.uint32) for table in results)
-        sketches = dict(zip(novels["book_id"], (v.reshape(-1, PERMUTATIONS) for v in values), strict=True))
-        return frame.set_index(novels.index).astype({"language": "str"}), sketches
+def similar_pairs(sketches: Mapping[str, Sketch], texts: Mapping[str, Path]) -> list[Pair]:
+    """Find the pairs of novels that may be alike, and count what they share; sorted."""
+    pairs = candidates(sketches)
+    group = connected_groups({name for pair in pairs for name in pair}, pairs)
+    by_group: dict[str, list[tuple[str, str]]] = {}
+    for pair in pairs:
+        by_group.setdefault(group[pair[0]], []).append(pair)
+    chunks = [
+        ({name: texts[name] for pair in group_pairs for name in pair}, group_pairs)
+        for group_pairs in by_group.values()
+    ]
+    results = run_chunks(
+        _compare, chunks, in_process=_is_little(texts), label="comparing novels", unit="groups"
+    )
+    return sorted(pair for result in results for pair in result)
 
-    def compare(self, sketches: Mapping[str, Sketch]) -> list[Pair]:
-        """Find the pairs that may be alike, and count what they share; sorted."""
-        pairs = candidates(sketches)
-        group = connected_groups({name for pair in pairs for name in pair}, pairs)
-        by_group: dict[str, list[tuple[str, str]]] = {}
-        for pair in pairs:
-            by_group.setdefault(group[pair[0]], []).append(pair)
-        chunks = [
-            ({name: self.texts[name] for pair in group_pairs for name in pair}, group_pairs)
-            for group_pairs in by_group.values()
-        ]
-        results = self._run(_compare, chunks, "comparing novels", unit="groups")
-        return sorted(pair for result in results for pair in result)
 
-    def _run(self, function: Callable[[Any], Any], chunks: Sequence[Any], label: str, **options: Any) -> Any:
-        is_small = sum(path.stat().st_size for path in self.texts.values()) < _FEW
-        return run_chunks(
-            function,
-            chunks,
-            in_process=is_small,
-            label=label,
-            **options,
-        )
+def _is_little(texts: Mapping[str, Path]) -> bool:
+    return sum(path.stat().st_size for path in texts.values()) < _FEW
 
 
 class Pair(NamedTuple):

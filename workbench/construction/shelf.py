@@ -19,11 +19,12 @@ from workbench.construction.novel_checks import (
     SAMPLE,
     SAMPLES,
     VERSION,
-    Checks,
     Pair,
+    check_novels,
     connected_groups,
     languages,
     offensive_words,
+    similar_pairs,
 )
 from workbench.construction.novels import seed_of
 from workbench.datasets import sources
@@ -283,12 +284,11 @@ def read_shelf(
         if with_same_key is not None:
             return with_same_key
         texts = {name: scratch / f"{sha256}.txt" for name, sha256 in _columns(frame, "book_id", "sha256")}
-        checks = Checks(texts)
-        results, sketches = checks.describe(frame, phrases)
+        results, sketches = check_novels(frame, texts, phrases)
         frame = pd.concat([frame, results], axis=1)
         frame["reason"] = _reasons(frame, language, confidence, offensive_rate)
         remaining = frame.loc[frame["reason"].isna(), "book_id"].tolist()
-        pairs = checks.compare({name: sketches[name] for name in remaining})
+        pairs = similar_pairs({name: sketches[name] for name in remaining}, texts)
         frame = _grouped(frame, pairs, jaccard=jaccard, containment=containment, mode=duplicates)
         if frame["reason"].notna().all():
             counts = "; ".join(f"{reason}: {n:,}" for reason, n in frame["reason"].value_counts().items())

@@ -69,7 +69,7 @@ class Corpus:
     """
 
     def __init__(self, folder: Path, name: str = "") -> None:
-        content = read_manifest(folder)
+        content = _read_manifest(folder)
         if content is None:
             raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
         self.folder, self.name = folder, name
@@ -231,7 +231,7 @@ class Corpus:
         content = (self.sha256, self.roles.tobytes(), str(self.lower))
         key = cache.digest("without", str(VERSION), *content, repr(names), rows)
         folder = paths.cache_home() / "corpus" / key
-        if read_manifest(folder) is None:
+        if _read_manifest(folder) is None:
             _write(folder, self._of_books(remaining), names, lower=self.lower)
         return Corpus(folder, self.name)
 
@@ -256,7 +256,7 @@ Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
 """What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
+def _read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if it or one of its files is absent or incomplete."""
     with contextlib.suppress(DataError), reading(folder):
         content: dict[str, Any] = files.read_json(folder / MANIFEST)
@@ -264,17 +264,6 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         if content["version"] == VERSION:
             return content
     return None
-
-
-def write_manifest(folder: Path, info: dict[str, Any], first: np.ndarray) -> None:
-    """Write the manifest of a folder: `info`, a digest of the content, and the sizes of the other files.
-
-    `first` are the first sentences of the books; the bytes of their Parquet file depend on its version.
-    """
-    digests = [sha256(folder / name) for name in (IDS, STARTS, WORDS)]
-    content = cache.digest(*digests, first.astype("<i8").tobytes())
-    manifest = {"version": VERSION, **info, "sha256": content, "bytes": files.file_sizes(folder)}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
 def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
@@ -316,7 +305,13 @@ def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]
         first = np.concatenate([[0], size[0].cumsum()[:-1]])
         frame = pd.DataFrame(columns).assign(first=first, sentences=size[0], tokens=size[1])
         frame.to_parquet(path / BOOKS, index=False)
-        write_manifest(path, {"lower": lower, "tokens": int(size[1].sum())}, first)
+        digests = [sha256(path / name) for name in (IDS, STARTS, WORDS)]
+        content = cache.digest(*digests, first.astype("<i8").tobytes())  # not of Parquet, which has versions
+        manifest = {
+            "version": VERSION, "lower": lower, "tokens": int(size[1].sum()), "sha256": content,
+            "bytes": files.file_sizes(path),
+        }  # fmt: skip
+        (path / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
 def _renumber(path: Path, order: list[int], types: int) -> None:
