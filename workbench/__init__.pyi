@@ -30,8 +30,6 @@ from .items.items import Items as Items
 from .items.items import items_from_frame as items_from_frame
 from .items.items import items_from_text as items_from_text
 from .items.notes import notes as notes
-from .models.ensemble import ensemble as ensemble
-from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .predictions.cache_table import cache as cache
 from .predictions.store import predict as predict
 from .predictions.store import runs as runs

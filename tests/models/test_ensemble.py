@@ -10,8 +10,8 @@ from refused import refused
 
 import workbench as wb
 from workbench.items.items import Items
+from workbench.models import Ensemble, ExcludeCooccurring, MaximumFrequency, WordDistance
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage_baseline import MaximumFrequency, WordDistance
 from workbench.storage.errors import DataError
 
 WORDS = ["ann", "bob", "cat"]
@@ -41,7 +41,7 @@ def test_the_mean_is_of_probabilities_not_of_scores():
     probable = Fixed(np.log([0.2, 0.1, 0.1]), "log_prob")  # of the candidates alone: 0.5, 0.25, 0.25
     sharp = Fixed([0.0, np.log(8.0), 0.0])  # 0.1, 0.8, 0.1
     shares = Fixed([0.3, 0.3, 0.4])  # sum to 1: kept
-    model = wb.ensemble([probable, sharp, shares])
+    model = Ensemble([probable, sharp, shares])
     expected = [(0.5 + 0.1 + 0.3) / 3, (0.25 + 0.8 + 0.3) / 3, (0.25 + 0.1 + 0.4) / 3]
     assert scores(model) == pytest.approx(np.array([expected, expected]))
     frame = model.predict(ITEMS)
@@ -55,21 +55,21 @@ def test_the_sizes_of_the_scores_do_not_decide():
     loud, quiet = Fixed([0.0, 100.0, 0.0]), Fixed([2.0, 0.0, 0.0])
     mean = np.mean([loud.scores, quiet.scores], axis=0)
     assert mean.argmax() == 1
-    assert scores(wb.ensemble([loud, quiet, quiet])).argmax(axis=1).tolist() == [0, 0]
+    assert scores(Ensemble([loud, quiet, quiet])).argmax(axis=1).tolist() == [0, 0]
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.floats(-50, 50))
 def test_one_model_keeps_its_order_and_a_constant_changes_nothing(values, constant):
-    one = scores(wb.ensemble([Fixed(values, "log_prob")]))[0]
-    shifted = scores(wb.ensemble([Fixed([value + constant for value in values], "log_prob")]))[0]
+    one = scores(Ensemble([Fixed(values, "log_prob")]))[0]
+    shifted = scores(Ensemble([Fixed([value + constant for value in values], "log_prob")]))[0]
     assert one == pytest.approx(shifted)
     assert one.sum() == pytest.approx(1)
     assert one == pytest.approx(np.exp(values) / np.exp(values).sum())
 
 
 def test_items_may_have_different_numbers_of_words_and_impossible_ones():
-    model = wb.ensemble([Fixed([0.0, -np.inf, 0.0]), Fixed([-np.inf, -np.inf, 0.0])])
+    model = Ensemble([Fixed([0.0, -np.inf, 0.0]), Fixed([-np.inf, -np.inf, 0.0])])
     values = model.score(ITEMS, [["ann", "bob", "cat"], ["bob"]])
     assert values[0] == pytest.approx([0.25, 0, 0.75])
     assert values[1, 0] == 1  # no word is possible for any model: all are alike
@@ -81,15 +81,13 @@ def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
     items = wb.load("sample", "dev", variant="cbt")
     models = [WordDistance(), MaximumFrequency("context")]
     runs = [wb.predict(items, model) for model in models]
-    made = wb.predict(items, wb.ensemble(models)).predictions
+    made = wb.predict(items, Ensemble(models)).predictions
     for members in (runs, [run.run for run in runs], [run.predictions for run in runs]):
-        of_runs = wb.ensemble(members)
+        of_runs = Ensemble(members)
         frame = wb.predict(items, of_runs).predictions
         columns = ["item_id", "model", "prediction", "correct", "candidate_scores"]
         pd.testing.assert_frame_equal(frame[columns], made[columns])
-    assert {wb.ensemble(one).name for one in (runs[0], runs[0].run)} == {
-        "ensemble of 1 x Word distance (m = 5)"
-    }
+    assert {Ensemble(one).name for one in (runs[0], runs[0].run)} == {"ensemble of 1 x Word distance (m = 5)"}
     refused(of_runs.predict, ITEMS)
     refused(of_runs.save, tmp_path / "saved")
 
@@ -97,17 +95,17 @@ def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
 @pytest.mark.parametrize("members", [[], [3], [pd.DataFrame({"model": ["a", "b"]})]])
 def test_what_is_no_ensemble_is_refused(members):
     with pytest.raises(DataError):
-        wb.ensemble(members)
+        Ensemble(members)
 
 
 def test_predictions_without_candidates_are_refused():
     frame = Fixed([1.0, 2.0, 3.0]).predict(ITEMS)
-    refused(wb.ensemble([frame.assign(candidate_scores=None)]).predict, ITEMS)
+    refused(Ensemble([frame.assign(candidate_scores=None)]).predict, ITEMS)
 
 
 def test_words_of_the_query_are_not_chosen():
     base = Fixed([1.0, 3.0, 2.0])
-    model = wb.exclude_cooccurring(base)
+    model = ExcludeCooccurring(base)
     frame = model.predict(ITEMS)
     assert base.predict(ITEMS)["prediction"].tolist() == ["bob", "bob"]
     assert frame["prediction"].tolist() == ["cat", "bob"]  # bob occurs in the first query, beside the blank
@@ -117,7 +115,7 @@ def test_words_of_the_query_are_not_chosen():
 
 def test_an_answer_that_occurs_in_the_query_counts_as_wrong():
     items = clozes("it rained . {Bob} met bob .", dataset="cbt", candidates=("ann", "Bob", "cat"))
-    model = wb.exclude_cooccurring(MaximumFrequency("context", query=True))
+    model = ExcludeCooccurring(MaximumFrequency("context", query=True))
     frame = model.predict(items)
     assert frame["correct"].tolist() == [False]
     assert frame["rank"].tolist() == [3]
@@ -126,7 +124,7 @@ def test_an_answer_that_occurs_in_the_query_counts_as_wrong():
 def test_where_all_words_occur_in_the_query_all_stay():
     items = clozes("it rained . ann , cat and bob met {ann} .", dataset="cbt", candidates=tuple(WORDS))
     base = Fixed([1.0, 3.0, 2.0])
-    assert wb.exclude_cooccurring(base).predict(items)["prediction"].tolist() == ["bob"]
+    assert ExcludeCooccurring(base).predict(items)["prediction"].tolist() == ["bob"]
 
 
 def test_words_of_several_tokens_occur_as_wholes_on_one_side_of_the_blank():
@@ -136,7 +134,7 @@ def test_words_of_several_tokens_occur_as_wholes_on_one_side_of_the_blank():
 
     words = ["new york", "york", "the new", "new", "yor"]
     item = clozes("it rained . the new {york} york was cold .", dataset="cbt")
-    values = wb.exclude_cooccurring(Same([])).score(item, [words])[0]
+    values = ExcludeCooccurring(Same([])).score(item, [words])[0]
     assert dict(zip(words, values < 0, strict=True)) == {
         "new york": False, "york": True, "the new": True, "new": True, "yor": False,
     }  # fmt: skip
@@ -144,9 +142,9 @@ def test_words_of_several_tokens_occur_as_wholes_on_one_side_of_the_blank():
 
 def test_rows_of_the_papers_tables_are_found():
     base = Fixed([1.0, 3.0, 2.0], system="MEMNNS (WINDOW MEMORY + SELF-SUP.)")
-    several = wb.ensemble([base, base])
+    several = Ensemble([base, base])
     cnn = Items(ITEMS.frame.assign(dataset="cnnqa", split="test", variant="cnn"))
-    models = [base, several, wb.exclude_cooccurring(several), wb.exclude_cooccurring(base)]
+    models = [base, several, ExcludeCooccurring(several), ExcludeCooccurring(base)]
     tables = {name: wb.table(name, [m.predict(cnn) for m in models]) for name in ("cnnqa", "cnnqa-ablation")}
     ours = {
         name: table.frame[table.frame["model"].notna() & table.frame["published"].notna()]
@@ -156,4 +154,4 @@ def test_rows_of_the_papers_tables_are_found():
         {model.name for model in models[:3]}, {models[0].name, models[3].name},
     ]  # fmt: skip
     other = Fixed([1.0, 3.0, 2.0], system="MEMNNS (WINDOW MEMORY)")
-    assert wb.ensemble([base, other]).systems == {}
+    assert Ensemble([base, other]).systems == {}

@@ -48,12 +48,15 @@ class Ensemble(Predictor):
 
     Examples
     --------
-    >>> from workbench.models import SlidingWindow
+    >>> from workbench.models import Ensemble, SlidingWindow
     >>> questions = wb.load("sample", variant="cbt")
-    >>> both = wb.ensemble([ngram, SlidingWindow()])
+    >>> both = Ensemble([ngram, SlidingWindow()])
     >>> both.name
     'ensemble of 3-gram, Kneser-Ney; Sliding window'
     >>> bool((abs(both.score(questions, questions.frame["candidates"]).sum(axis=1) - 1) < 1e-9).all())
+    True
+    >>> of_predictions = Ensemble([ngram.predict(questions), SlidingWindow().predict(questions)])
+    >>> len(of_predictions.predict(questions)) == len(questions)
     True
     """
 
@@ -111,30 +114,6 @@ class Ensemble(Predictor):
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Ensemble:
         return cls([Predictor.load(folder / f"{number}") for number in range(len(config["models"]))])
-
-
-def ensemble(models: Any) -> Ensemble:
-    """Return several models as one, the mean of their probabilities; see :class:`Ensemble`.
-
-    Parameters
-    ----------
-    models : Predictor, Run, DataFrame or str, or several of these
-        Models, or what they predicted for the same items: runs, frames or names of stored runs.
-
-    Returns
-    -------
-    Ensemble
-        A model: ``wb.predict(items, wb.ensemble(runs))`` gives its predictions.
-
-    Examples
-    --------
-    >>> from workbench.models import MaximumFrequency, WordDistance
-    >>> questions = wb.load("sample", variant="cbt")
-    >>> parts = [model.predict(questions) for model in (ngram, ngram)]
-    >>> len(wb.ensemble(parts).predict(questions)) == len(questions)
-    True
-    """
-    return Ensemble(models)
 
 
 class _Recorded(Predictor):

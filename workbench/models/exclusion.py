@@ -32,19 +32,27 @@ class ExcludeCooccurring(Wrapper):
     Parameters
     ----------
     base : Predictor
+        Any model; of a run, ``Ensemble([run])``.
+
+    Raises
+    ------
+    DataError
+        If `base` is not a model.
 
     Examples
     --------
-    >>> questions = wb.load("sample", variant="cbt")
-    >>> model = wb.exclude_cooccurring(ngram)
-    >>> model.name
-    '3-gram, Kneser-Ney, words of the query excluded'
+    >>> from workbench.models import ExcludeCooccurring, MaximumFrequency
+    >>> model = ExcludeCooccurring(MaximumFrequency("context"))
+    >>> item = wb.items_from_text("Ann saw Ann . Ann and ___ ran .", answers="Bob")
+    >>> model.score(item, [["Ann", "Bob"]]).argmax()
+    np.int64(1)
     """
 
     version = 1
     score_type = "score"
 
     def __init__(self, base: Predictor) -> None:
+        check_model(base, "ExcludeCooccurring")
         self.base = base
         self.name = f"{base.name}, words of the query excluded"
         systems = {task: _SYSTEMS.get(name, "") for task, name in base.systems.items() if task == "cnnqa"}
@@ -68,26 +76,6 @@ class ExcludeCooccurring(Wrapper):
             sides = [_padded(_tokens(side, item)) for side in (item.left, item.right)]
             excluded[number, : len(row)] = [_occurs(_padded(_tokens(word, item)), sides) for word in row]
         return np.where(excluded, scores - spans[:, None] - 1, scores)
-
-
-def exclude_cooccurring(model: Predictor) -> ExcludeCooccurring:
-    """Return a model without the candidates that occur in the query; see :class:`ExcludeCooccurring`.
-
-    Parameters
-    ----------
-    model : Predictor
-        Any model; of a run, ``wb.ensemble([run])``.
-
-    Examples
-    --------
-    >>> from workbench.models import MaximumFrequency
-    >>> model = wb.exclude_cooccurring(MaximumFrequency("context"))
-    >>> item = wb.items_from_text("Ann saw Ann . Ann and ___ ran .", answers="Bob")
-    >>> model.score(item, [["Ann", "Bob"]]).argmax()
-    np.int64(1)
-    """
-    check_model(model, "exclude_cooccurring")
-    return ExcludeCooccurring(model)
 
 
 def _tokens(text: str, item: Item) -> list[str]:
