@@ -23,8 +23,6 @@ from .evaluation.metrics import signature as signature
 from .evaluation.paper import table as table
 from .evaluation.replicates import replicates as replicates
 from .evaluation.significance import significance as significance
-from .items.ablation import passage_only as passage_only
-from .items.ablation import query_only as query_only
 from .items.items import Item as Item
 from .items.items import Items as Items
 from .items.items import items_from_frame as items_from_frame

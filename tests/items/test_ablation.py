@@ -33,7 +33,7 @@ def question(context, left, answer, right, **columns):
 @given(st.lists(SENTENCE, max_size=3), SENTENCE, WORD, SENTENCE, SENTENCE)
 def test_the_query_alone_does_not_depend_on_the_context(context, left, answer, right, other):
     one, two = (
-        wb.query_only(Items.from_records([question(before, left, answer, right)]))[0]
+        Items.from_records([question(before, left, answer, right)]).query_only()[0]
         for before in (context, [other])
     )
     assert one == two
@@ -45,7 +45,7 @@ def test_the_query_alone_does_not_depend_on_the_context(context, left, answer, r
 @given(st.lists(SENTENCE, min_size=1, max_size=3), SENTENCE, WORD, SENTENCE, SENTENCE)
 def test_the_passage_alone_does_not_depend_on_the_query(context, left, answer, right, other):
     one, two = (
-        wb.passage_only(Items.from_records([question(context, *query)]))[0]
+        Items.from_records([question(context, *query)]).passage_only()[0]
         for query in ((left, answer, right), (other, answer, ""))
     )
     assert one == two
@@ -57,7 +57,7 @@ def test_the_passage_alone_does_not_depend_on_the_query(context, left, answer, r
 @settings(max_examples=15, deadline=None)
 @given(SENTENCE, WORD, WORD)
 def test_no_answer_leaks_into_the_passage_with_the_blank(left, answer, other):
-    for ablate in (wb.query_only, wb.passage_only):
+    for ablate in (Items.query_only, Items.passage_only):
         first, second = (
             ablate(Items.from_records([question(["it rained"], left, word, "")]))[0]
             for word in (answer, other)
@@ -68,19 +68,19 @@ def test_no_answer_leaks_into_the_passage_with_the_blank(left, answer, other):
 def test_ids_and_candidates_stay_and_the_variant_tells_the_input():
     items = wb.load("sample", "dev", variant="cbt")
     kept = ["item_id", "dataset", "split", "answer", "candidates", "word_class", "book_id", "meta"]
-    for ablate, name in ((wb.query_only, "query only"), (wb.passage_only, "passage only")):
+    for ablate, name in ((Items.query_only, "query only"), (Items.passage_only, "passage only")):
         changed = ablate(items)
         assert changed.frame[kept].equals(items.frame[kept])
         assert (changed.frame["variant"] == items.frame["variant"] + f" ({name})").all()
         assert whole_variant(changed.frame["variant"]).tolist() == items.frame["variant"].tolist()
-        refused(wb.query_only, changed)
+        refused(changed.query_only)
     assert split_variant("a (b)") == ("a (b)", "")
 
 
 def test_items_without_an_answer_keep_their_bare_blank():
     items = wb.items_from_text("It rained . The ___ barked .", answers=[None])
-    assert wb.query_only(items)[0].passage == "The _____ barked ."
-    assert wb.passage_only(items)[0].passage == "It rained . _____"
+    assert items.query_only()[0].passage == "The _____ barked ."
+    assert items.passage_only()[0].passage == "It rained . _____"
 
 
 def test_candidates_as_context_come_in_an_order_that_tells_nothing():
@@ -92,7 +92,7 @@ def test_candidates_as_context_come_in_an_order_that_tells_nothing():
         records.append(
             question(["hay"], "the", listed[0], "", item_id=f"cbt/dev/{number}", candidates=tuple(listed))
         )
-    changed = wb.query_only(Items.from_records(records), candidates_as_context=True)
+    changed = Items.from_records(records).query_only(candidates_as_context=True)
     assert all(sorted(item.context[0].split()) == names and len(item.context) == 1 for item in changed)
     places = np.array([item.context[0].split().index(item.answer) for item in changed])
     counts = np.bincount(places, minlength=10)
@@ -100,14 +100,14 @@ def test_candidates_as_context_come_in_an_order_that_tells_nothing():
     turned = Items.from_records(
         [question(["hay"], "the", "w3", "", item_id="cbt/dev/0", candidates=tuple(names))]
     )
-    again = wb.query_only(turned, candidates_as_context=True)
+    again = turned.query_only(candidates_as_context=True)
     assert again[0].context == changed[0].context  # whatever the answer and the order of the candidates
-    other = wb.query_only(turned, candidates_as_context=True, seed=1)
+    other = turned.query_only(candidates_as_context=True, seed=1)
     assert other[0].context != again[0].context
     assert again[0].passage.endswith(again[0].query)
     assert again[0].query == "the _____ ."
     with pytest.raises(DataError):
-        wb.query_only(Items.from_records([question([], "a", "b", "c")]), candidates_as_context=True)
+        Items.from_records([question([], "a", "b", "c")]).query_only(candidates_as_context=True)
 
 
 def test_models_see_only_what_is_left():
@@ -117,7 +117,7 @@ def test_models_see_only_what_is_left():
     scores = {
         (model.name, name): model.predict(changed)["candidate_scores"].tolist()
         for model in (frequency, ngram)
-        for name, changed in (("all", items), ("q", wb.query_only(items)), ("p", wb.passage_only(items)))
+        for name, changed in (("all", items), ("q", items.query_only()), ("p", items.passage_only()))
     }
     of = {name: scores[frequency.name, name] for name in ("all", "q", "p")}
     for item, passage, query in zip(items, of["p"], of["q"], strict=True):
@@ -147,7 +147,7 @@ def test_scores_do_not_depend_on_the_answer(make, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     items = wb.load("sample", "dev", variant="cbt")[:24]
     changed = Items.from_records(map(with_other_answer, items))
-    inputs = [wb.query_only, partial(wb.query_only, candidates_as_context=True), wb.passage_only]
+    inputs = [Items.query_only, partial(Items.query_only, candidates_as_context=True), Items.passage_only]
     for ablate in inputs:
         one, two = ablate(items), ablate(changed)
         how = {"epochs": 1, "width": 8, "device": "cpu"}
@@ -159,7 +159,7 @@ def test_scores_do_not_depend_on_the_answer(make, tmp_path, monkeypatch):
 def test_results_say_which_input_it_was():
     items = wb.load("sample", "dev", variant="cbt")
     model = MaximumFrequency("context")
-    frames = [model.predict(part) for part in (items, wb.query_only(items), wb.passage_only(items))]
+    frames = [model.predict(part) for part in (items, items.query_only(), items.passage_only())]
     names = [model.name, f"{model.name} (query only)", f"{model.name} (passage only)"]
     assert wb.evaluate(frames)["model"].tolist() == names
     assert frames[0]["system"].notna().all()

@@ -240,7 +240,7 @@ def test_bounds_of_guesses(make):
 
 
 def test_the_score_is_that_of_the_judgments_and_a_row_beside_the_models(make, items, ngram):
-    runs = [wb.predict(items, ngram), wb.predict(wb.query_only(items), ngram)]
+    runs = [wb.predict(items, ngram), wb.predict(items.query_only(), ngram)]
     game = make(runs=runs)
     answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
     order = {item: k for k, item in enumerate(items.frame["item_id"])}

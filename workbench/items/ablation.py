@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.items.items import Items, check_items
 from workbench.items.schema import Item, content_digest
 from workbench.storage.errors import DataError
+
+if TYPE_CHECKING:
+    from workbench.items.items import Items
 
 INPUTS = ("query only", "passage only")
 """What a model sees of ablated items; their variant ends in it: ``NE (query only)``."""
@@ -23,7 +25,7 @@ RENAMED = "renamed"
 def query_only(items: Items, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
     """Return items with the query alone as text: the context is removed.
 
-    What a model gets right of them, it gets right without the passage. Train on ``query_only(questions)`` to
+    What a model gets right of them, it gets right without the passage. Train on ``questions.query_only()`` to
     measure how far the query alone goes; a model that was trained on whole items shows how far it uses them.
 
     Parameters
@@ -53,11 +55,10 @@ def query_only(items: Items, *, candidates_as_context: bool = False, seed: int =
 
     Examples
     --------
-    >>> question = wb.query_only(wb.load("sample", variant="cbt"))[0]
+    >>> question = wb.load("sample", variant="cbt").query_only()[0]
     >>> question.context, question.passage == question.query
     ([], True)
     """
-    check_items(items, "query_only")
 
     def change(item: Item) -> Item:
         (start, end), (a, b) = item.sentences[-1], item.answer_span
@@ -101,11 +102,10 @@ def passage_only(items: Items) -> Items:
     Examples
     --------
     >>> questions = wb.load("sample", variant="cbt")
-    >>> question = wb.passage_only(questions)[0]
+    >>> question = questions.passage_only()[0]
     >>> question.query, question.context == questions[0].context
     ('_____', True)
     """
-    check_items(items, "passage_only")
 
     def change(item: Item) -> Item:
         start, (a, b) = item.sentences[-1][0], item.answer_span
@@ -139,7 +139,7 @@ def check_whole(items: Items) -> None:
 def _ablated(items: Items, name: str, change: Callable[[Item], Item]) -> Items:
     check_whole(items)
     records = (replace(change(item), variant=f"{item.variant} ({name})") for item in items)
-    return Items.from_records(records, attrs=items.attrs, problems=items.problems)
+    return items.from_records(records, attrs=items.attrs, problems=items.problems)
 
 
 def _shuffled(item: Item, seed: int) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from workbench.items import cells, questions, schema
+from workbench.items import ablation, cells, questions, schema
 from workbench.items import text as wt
 from workbench.items.cells import check_options, plain_cell, text_cell
 from workbench.items.language import folder_of, in_language, languages_of_rows
@@ -211,6 +211,9 @@ class Items:
         earlier = self.attrs.get("filter")
         items.attrs["filter"] = f"({earlier}) and ({where})" if earlier else where
         return items
+
+    query_only = ablation.query_only
+    passage_only = ablation.passage_only
 
     @property
     def extra(self) -> pd.DataFrame:

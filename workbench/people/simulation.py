@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 
-from workbench.items.ablation import query_only
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor
@@ -199,7 +198,7 @@ def _best_words(
     if step.condition == "passage":
         visible = [(lengths.tolist(), items)]
     elif step.condition == "sentence":
-        visible = [([0] * len(items), query_only(items))]
+        visible = [([0] * len(items), items.query_only())]
     else:
         visible = [
             ([n] * int((lengths >= n).sum()), with_context_sentences(items.where(lengths >= n), n))

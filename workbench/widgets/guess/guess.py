@@ -117,7 +117,7 @@ class Guess(Widget):
             with Wilson's 95 % interval, ``accuracy_any`` of all guesses that the person had (of a model: of
             as many of its best words), and how many items have a guess that differs from the answer in
             ``case``, ``number`` or ``spelling`` alone. Models stand
-            beside the sentences alone where their predictions are of these (``wb.query_only``).
+            beside the sentences alone where their predictions are of these (``items.query_only()``).
         """
         judged = self._submitted_judgments()
         rows: list[dict[str, Any]] = []
