@@ -37,7 +37,7 @@ def test_a_difference_is_printed_once_with_the_path(published, capsys):
     assert capsys.readouterr() == ("", f"{path.parent}/{note}\n")
     packed = b.write(published / "packed", {"lambada-dataset.tar.gz": b.tar({f"x/{DEV}": CONTENT[:-20]})})
     assert load("lambada", path=packed).attrs["note"] == note
-    assert capsys.readouterr().err == f"{packed}/lambada-dataset.tar.gz/x/{note}\n"
+    assert capsys.readouterr().err.endswith(f"/lambada-dataset.tar.gz/x/{note}\n")
 
 
 def test_a_file_of_another_name_is_compared_with_nothing(published, capsys):

@@ -52,7 +52,7 @@ def test_several_files_that_fit_are_an_error_unless_they_are_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip"])
-def test_archives(tmp_path, suffix):
+def test_archives(no_data, tmp_path, suffix):
     files = {
         "README": "x",
         f"release/{DEV}": b.text(b.PLAIN),
@@ -60,12 +60,15 @@ def test_archives(tmp_path, suffix):
     }
     mode = {".tar": "w", ".tar.xz": "w:xz", ".tar.bz2": "w:bz2"}.get(suffix, "w:gz")
     content = b.zipped(files) if suffix == ".zip" else b.tar(files, mode)
-    path = b.write(tmp_path, {f"lambada-dataset{suffix}": content}) / f"lambada-dataset{suffix}"
-    by_path, by_folder = load("lambada", path=path), load("lambada", path=tmp_path)
+    folder = b.write(tmp_path / "data", {f"lambada-dataset{suffix}": content})
+    path = folder / f"lambada-dataset{suffix}"
+    by_path, by_folder = load("lambada", path=path), load("lambada", path=folder)
     assert by_path.frame.equals(by_folder.frame)
-    assert by_path.attrs["source"] == f"lambada-dataset{suffix}/release/{DEV}"
+    assert by_path.attrs["source"] == DEV
     refused(load, "lambada", "test", path=path)
-    assert [path.name for path in tmp_path.iterdir()] == [f"lambada-dataset{suffix}"]
+    assert list(folder.iterdir()) == [path]
+    kept = [file.name for file in (no_data / "cache" / "releases").rglob("*") if file.is_file()]
+    assert sorted(kept) == ["README", DEV]
 
 
 def test_an_archive_is_read_to_its_end_and_no_part_of_it_loads(tmp_path):
@@ -87,11 +90,12 @@ def test_an_archive_that_is_cut_at_any_byte(tmp_path):
         assert whole_names == ["a/x.txt", "a/y.txt"]  # only the filling after the last file was lost
 
 
-def test_evil_names_are_read_and_never_unpacked(tmp_path):
+def test_evil_names_are_refused(no_data, tmp_path):
     packed = b.tar({f"../../evil/{DEV}": b.text(b.PLAIN), "/etc/evil": "x"})
     inner = b.write(tmp_path / "a" / "b" / "c", {"x.tar.gz": packed})
-    assert len(load("lambada", path=inner / "x.tar.gz")) == 3
+    refused(load, "lambada", path=inner / "x.tar.gz")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["x.tar.gz"]
+    assert list((no_data / "cache" / "releases").iterdir()) == []
 
 
 @pytest.mark.parametrize("content", [b"a b\0c", b"\x1f\x8b\x08 x y", b"PAR1 a b", b"%PDF-1.4 a b"])

@@ -99,7 +99,7 @@ def class_in_name(name: str) -> str | None:
 
 
 def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
-    if file.path.suffix.lower() in TABLES and file.member is None:
+    if file.path.suffix.lower() in TABLES:
         for row in QUESTIONS.rows_of_file(file, word_class):
             if isinstance(row, DataError):
                 yield row

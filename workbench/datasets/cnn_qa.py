@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.datasets import archives, sources
+from workbench.datasets import sources
 from workbench.datasets.file_names import split_of_file
 from workbench.datasets.question_tables import TABLES, QuestionTable
 from workbench.items import text as wt
@@ -66,45 +66,41 @@ def load(
     is_flat = split in {None, UNNAMED}  # questions whose folder names no split will do
     split = sources.check_choice("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
 
-    archive: Path | None = None
-    total = None
-    if path is not None and archives.is_archive(path) and sources.is_file(path):
-        archive = Path(path)
-    elif file:
-        location, names, source = file.path, [str(file.path)], file.source
-        is_split = is_flat or split == _named_split(location.absolute())
-    else:
-        roots = sources.search_roots("cnnqa", path)
-        folder, names, is_split = _folder(roots, split, variant, by_path=path is not None)
-        location, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
-        if not folder:
-            table, archive = _table_or_archive(roots, split, variant)
+    if file and not table:
+        folder, names = file.path, [str(file.path)]
+        is_split = split == _named_split(folder.absolute())
+    elif not table:
+        table, folder, names, is_split = _located(path, split, variant)
     if table:
         note = sources.note_split(table, split)
         records, attrs = _rows(table, split, variant), {"note": note} if note else {}
         return sources.items_from_records("cnnqa", records, on_error, files=table.shards, attrs=attrs)
-    if archive:
-        source, files = archive.name, _packed(archive, split, variant, flat=is_flat)
-    elif is_split or is_flat:
-        total, files = len(names), (sources.File(Path(name)) for name in names)
-    else:
-        raise _no_split(location, split)
-    with progress_bar(total, label=f"{variant} {split}", unit="questions", delay=1) as bar:
-        records = _records(files, variant, bar.update)
+    if not (is_split or is_flat):
+        raise _no_split(folder, split)
+    source = file.source if file else f"{folder.name}/*{SUFFIX}"
+    with progress_bar(len(names), label=f"{variant} {split}", unit="questions", delay=1) as bar:
+        records = _records((sources.File(Path(name)) for name in names), variant, bar.update)
         return sources.items_from_records("cnnqa", records, on_error, attrs={"source": source})
 
 
-def _table_or_archive(
-    roots: Sequence[sources.Root], split: str, variant: str
-) -> tuple[sources.File | None, Path | None]:
-    """Return the table of a split, else the archive of a variant; DataError if neither is there."""
-    searched, patterns = _tables(roots, split, variant)
-    if table := next(filter(None, (sources.from_disk(root, patterns) for root in searched)), None):
-        return table, None
-    if archive := sources.find_first(roots, archives=_packs(variant)):
-        return None, archive
+def _located(
+    path: Path | str | None, split: str, variant: str
+) -> tuple[sources.File | None, Path, list[str], bool]:
+    """Return the table of a split; or None, the folder of its questions, their files, and whether it says so.
+
+    DataError if there is neither.
+    """
+    searched = sources.search_roots("cnnqa", path)
+    for root in sources.with_unpacked("cnnqa", searched, _packs(variant)):
+        by_path = path is not None or root not in searched
+        folder, names, is_split = _folder([root], split, variant, by_path=by_path)
+        if folder:
+            return None, Path(folder), names, is_split
+        (ours,), patterns = _tables([root], split, variant)
+        if table := sources.from_disk(ours, patterns):
+            return table, root.folder, [], True
     inside = f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/")
-    raise sources.missing("cnnqa", [inside, f"{variant}.tgz"], roots)
+    raise sources.missing("cnnqa", [inside, f"{variant}.tgz"], searched)
 
 
 def _tables(roots: Sequence[sources.Root], split: str, variant: str) -> tuple[list[sources.Root], list[str]]:
@@ -172,26 +168,6 @@ def _no_split(location: Path, split: str) -> DataError:
     )
 
 
-def _packed(archive: Path, split: str, variant: str, *, flat: bool) -> Iterator[sources.File]:
-    empty, unnamed = True, False
-    for member in archives.members(archive):
-        folders = member.name.lower().split("/")[:-1]
-        last = folders[-1] if folders else ""
-        other = set(VARIANTS) - {variant}
-        if not member.name.endswith(SUFFIX) or (variant not in folders and other & set(folders)):
-            continue
-        unnamed |= last not in _FOLDERS.values()
-        if last == _FOLDERS.get(split) or (flat and last not in _FOLDERS.values()):
-            empty = False
-            yield sources.File(archive, member.name, member.read())
-    if empty and unnamed:
-        raise _no_split(archive, split)
-    if empty:
-        problem = f"no questions/{_FOLDERS.get(split, '')}/*{SUFFIX} of {variant} in this archive"
-        remedy = f"pass the archive of the questions, {variant}.tgz"
-        raise DataError(problem, file=archive, remedy=remedy)
-
-
 def _split_of_path(path: Path) -> str | None:
     """Return the split that the name of a table says, or that of a folder."""
     if not sources.is_file(path):
@@ -213,11 +189,7 @@ def _records(
     for file in files:
         step()
         try:
-            yield _question(
-                file,
-                _named_split(Path(file.member) if file.member else file.path.absolute()) or UNNAMED,
-                variant,
-            )
+            yield _question(file, _named_split(file.path.absolute()) or UNNAMED, variant)
         except DataError as error:
             yield error
 

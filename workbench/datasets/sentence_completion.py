@@ -48,7 +48,7 @@ def _parse(file: sources.File, _split: str, variant: str) -> Iterator[Item | Dat
 
     A table may have the answers too. Without them and an answers file, answers are null and blanks empty.
     """
-    if file.companion is None and file.member is None and file.path.suffix.lower() in TABLES:
+    if file.companion is None and file.path.suffix.lower() in TABLES:
         yield from _rows_with_answers(file, variant)
         return
     variant = in_language(variant, language_in_path(file.path))

@@ -1,13 +1,12 @@
 """Releases as data for the readers of data sets: finding and decoding files, bad records.
 
-Files are read on disk or inside an archive that stays packed.
+Those of an archive are read where it was unpacked, in the cache.
 """
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
-import glob
 import hashlib
 import os
 import re
@@ -22,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from workbench.datasets.archives import is_archive, members
+from workbench.datasets.archives import is_archive, unpacked
 from workbench.datasets.file_names import shards, split_in_name, split_of_file
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -48,36 +47,30 @@ ON_ERROR = ("raise", "skip")
 class File:
     """One file: its content, and its name in messages.
 
-    `path` is the file on disk, or the archive that holds it under the name `member`. `companion` is a second
-    file that belongs to it, such as the answers to its questions.
+    `companion` is a second file that belongs to it, such as the answers to its questions.
     """
 
     path: Path
-    member: str | None = None
-    packed: bytes | None = None
     companion: File | None = None
 
     @property
     def name(self) -> str:
         """The file's own name, without its folders."""
-        return (self.member or self.path.name).rpartition("/")[2]
+        return self.path.name
 
     @property
     def label(self) -> str:
-        """The name for messages: the path as it was given, with the archive's member."""
-        return f"{self.path}/{self.member}" if self.member else str(self.path)
+        """The name for messages: the path as it was given."""
+        return str(self.path)
 
     @property
     def source(self) -> str:
         """The name that goes into ``items.attrs``: no folder of this machine."""
-        name = f"{self.path.name}/{self.member}" if self.member else self.path.name
-        return name.encode("utf-8", "replace").decode()
+        return self.name.encode("utf-8", "replace").decode()
 
     @cached_property
     def data(self) -> bytes:
         """The content, as it is."""
-        if self.packed is not None:
-            return self.packed
         return read_bytes(self.path)
 
     @cached_property
@@ -87,25 +80,16 @@ class File:
 
     @cached_property
     def shards(self) -> tuple[File, ...]:
-        """The files of the set that this one is a part of; DataError if one is missing, or for an archive."""
-        if self.member is None:
-            paths = shards(self.path)
-            return (self,) if paths == [self.path] else tuple(map(File, paths))
-        if re.search(r"\d-of-(?!0*1\D)\d", self.name):
-            problem = "this is one part of a set, in an archive"
-            raise DataError(problem, file=self.label, remedy="unpack the archive, and pass the folder")
-        return (self,)
+        """The files of the set that this one is a part of; DataError if one is missing."""
+        paths = shards(self.path)
+        return (self,) if paths == [self.path] else tuple(map(File, paths))
 
     def lines(self) -> list[str]:
         """Return the lines of all parts of the text, without their ends and without blank ones at the end."""
         return [line for shard in self.shards for line in lines(decode(shard.data, shard.label))]
 
     def beside(self, *patterns: str) -> File | None:
-        """Return the first file in the same folder (or archive) whose name fits a pattern."""
-        if self.member is not None:
-            folder = self.member.rpartition("/")[0]
-            wanted = {"it": [f"{glob.escape(folder)}/{p}" if folder else p for p in patterns]}
-            return _from_archive(self.path, wanted).get("it")
+        """Return the first file in the same folder whose name fits a pattern."""
         with reading(self.path.parent, "this folder"):
             paths = sorted(filter(is_file, self.path.parent.iterdir()))
         return next((File(path) for p in patterns for path in paths if matcher(p)(path.name)), None)
@@ -256,14 +240,19 @@ def find_files(
     well are an error. `archives` has patterns of the archives that hold the files.
     """
     searched = search_roots(dataset, path)
-    for root in searched:
+    for root in with_unpacked(dataset, searched, archives):
         files = {key: file for key, patterns in wanted.items() if (file := from_disk(root, patterns))}
-        if not files:
-            packed = _archives(root, ("*",) if is_file(root.folder) else archives)
-            files = next((inside for archive in packed if (inside := _from_archive(archive, wanted))), {})
         if files:
-            return {key: files[key] for key in wanted if key in files}
+            return files
     raise missing(dataset, [patterns[0] for patterns in wanted.values()], searched)
+
+
+def with_unpacked(dataset: str, searched: Sequence[Root], archives: Sequence[str]) -> Iterator[Root]:
+    """Yield each folder that is searched, then the archives in it that fit the patterns, unpacked."""
+    for root in searched:
+        yield root
+        for archive in _archives(root, ("*",) if is_file(root.folder) else archives):
+            yield _scan(unpacked(archive), dataset)
 
 
 def find_file(
@@ -317,20 +306,6 @@ def _only(files: Sequence[File], pattern: str) -> File:
             remedy="pass path= the one you mean",
         )
     return files[0]
-
-
-def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, File]:
-    rules = {key: [matcher(p) for p in patterns] for key, patterns in wanted.items()}
-    files: dict[str, dict[int, list[File]]] = {key: {} for key in wanted}
-    for member in members(archive):
-        if member.name.rpartition("/")[2].startswith("."):
-            continue
-        for key, tests in rules.items():
-            rank = next((rank for rank, fits in enumerate(tests) if fits(member.name)), None)
-            if rank is not None and rank <= min(files[key], default=rank):
-                files[key].setdefault(rank, []).append(File(archive, member.name, member.read()))
-    best = {key: min(ranked) for key, ranked in files.items() if ranked}
-    return {key: _only(files[key][rank], wanted[key][rank]) for key, rank in best.items()}
 
 
 def check_choice(
