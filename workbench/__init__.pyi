@@ -33,7 +33,6 @@ from .predictions.store import predict as predict
 from .predictions.store import runs as runs
 from .probing.context_accuracy import context_accuracy as context_accuracy
 from .probing.influence import influence as influence
-from .probing.protocols import ScoringProtocol as ScoringProtocol
 from .probing.protocols import protocols as protocols
 from .probing.surprisal import surprisal as surprisal
 from .storage.errors import DataError as DataError

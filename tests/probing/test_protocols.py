@@ -118,7 +118,7 @@ def chosen_items(plain):
 @pytest.mark.usefixtures("no_data")
 def test_each_protocol_is_counted_as_a_plain_loop_counts_it(folders, plains, chosen, kind):
     plain, items = plains[kind], chosen[kind]
-    result = wb.protocols(causal(folders(kind)), items, ASKED)
+    result = wb.protocols(causal(folders(kind)), items, [vars(protocol) for protocol in ASKED])
     for protocol in ASKED:
         frame = result.runs[protocol].predictions.set_index("item_id").loc[items.frame["item_id"]]
         expected = [counted(plain, item, protocol) for item in items]
@@ -242,7 +242,7 @@ def test_combinations_without_a_meaning_are_left_out_or_an_error(folders):
     assert set(frame["vocabulary_size"]) == {len(set(words) - {"the"})}
     shots = wb.protocols(model, items, shots=[0, 1], examples=wb.load("sample")[5:9], template="{text}")
     assert shots.path[1].shots == 1
-    listed = [ScoringProtocol(), ScoringProtocol("plain detokenised", "last-token")]
+    listed = [{}, {"text": "plain detokenised", "unit": "last-token"}]
     assert [each.unit for each in wb.protocols(model, items, listed).path] == [
         "whole-word", "whole-word", "last-token",
     ]  # fmt: skip
@@ -254,6 +254,7 @@ def test_combinations_without_a_meaning_are_left_out_or_an_error(folders):
         {"unit": []},
         {"units": "word"},
         {"protocols": []},
+        {"protocols": [{"units": "word"}]},
         {"protocols": listed, "unit": "word"},
     ):
         refused(wb.protocols, model, items, **options)

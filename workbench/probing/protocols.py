@@ -43,33 +43,7 @@ _SAME = 0.9  # least share of answers that variants of the same items have in co
 
 @dataclass(frozen=True)
 class ScoringProtocol:
-    """Rules by which predictions are made and counted.
-
-    Parameters
-    ----------
-    text : str
-        Variant of the items, such as "plain", "capitalised" or "openai"; with " detokenised" after it, tokens
-        are joined as a book would print them.
-    unit : {"whole-word", "word", "last-token"}
-        Unit that must be right: the word and its end; the sub-tokens of the word, whatever follows, as in
-        lm-evaluation-harness; or the last sub-token, given those before it.
-    filter : {"none", "vocabulary", "stop-words"}
-        Set of predictable words: any that the model writes; the words of a vocabulary; or these
-        without stop words.
-    beginning : {"tokenizer", "nothing", "newline", "mark"}
-        Text before the passage: see :class:`workbench.models.pretrained.prompts.Prompt`.
-    space : {"word", "context"}
-        Neighbour with which the space before the word is encoded.
-    shots : int
-        Number of examples before the passage.
-    template : str
-        Template of the prompt; ``{text}`` is the passage up to the answer.
-
-    Examples
-    --------
-    >>> wb.ScoringProtocol("openai", "last-token").changes(wb.ScoringProtocol("openai"))
-    ['unit']
-    """
+    """Rules by which predictions are made and counted: a value of each factor; see :func:`protocols`."""
 
     text: str = "plain"
     unit: Unit = "whole-word"
@@ -269,7 +243,7 @@ _TOOLTIPS = {
 def protocols(
     model: Predictor,
     items: Items | Iterable[Items],
-    protocols: Sequence[ScoringProtocol] | None = None,
+    protocols: Sequence[Mapping[str, Any]] | None = None,
     *,
     vocabulary: Any = None,
     examples: Items | None = None,
@@ -287,8 +261,9 @@ def protocols(
         the variants of the text, and counted as they always are.
     items : Items, or several
         Items of one variant, or of several variants of the same texts, matched by ``item_id``.
-    protocols : sequence of ScoringProtocol, optional
-        Protocols in the order of the waterfall. Between two that differ in several factors, the waterfall has
+    protocols : sequence of dict, optional
+        Factors of each protocol, such as ``{"text": "openai", "unit": "word"}``, in the order of the
+        waterfall. Between two that differ in several factors, the waterfall has
         the protocols that change one factor after the other.
     vocabulary : optional
         Words to choose from, as of `CausalLM`: needed by ``filter="vocabulary"`` and ``"stop-words"``.
@@ -297,15 +272,33 @@ def protocols(
     level, resamples, seed : float, int, int
         Confidence level of the intervals, number of replicates, and the seed of these and of the examples.
     **factors
-        Instead of `protocols`: one value or a list of values of each factor of `ScoringProtocol`. All
-        combinations are evaluated, those that have no meaning left out. The waterfall begins with the first
-        value of each, and changes one factor after the other in the order in which they are written.
+        Instead of `protocols`: one value or a list of values of each factor. All combinations are evaluated,
+        those that have no meaning left out. The waterfall begins with the first value of each, and changes
+        one factor after the other in the order in which they are written. The factors:
+
+        ``text`` : str
+            Variant of the items, such as "plain", "capitalised" or "openai"; with " detokenised" after it,
+            tokens are joined as a book would print them. By default the variant of the first items.
+        ``unit`` : {"whole-word", "word", "last-token"}
+            Unit that must be right: the word and its end; the sub-tokens of the word, whatever follows, as in
+            lm-evaluation-harness; or the last sub-token, given those before it.
+        ``filter`` : {"none", "vocabulary", "stop-words"}
+            Set of predictable words: any that the model writes; the words of a vocabulary; or these
+            without stop words.
+        ``beginning`` : {"tokenizer", "nothing", "newline", "mark"}
+            Text before the passage: see :class:`workbench.models.pretrained.prompts.Prompt`.
+        ``space`` : {"word", "context"}
+            Neighbour with which the space before the word is encoded.
+        ``shots`` : int
+            Number of examples before the passage.
+        ``template`` : str
+            Template of the prompt; ``{text}`` is the passage up to the answer.
 
     Returns
     -------
     ProtocolRuns
-        ``runs``, ``table``, ``waterfall``, ``flips(step)`` and ``compare(step)``; see also
-        :func:`workbench.charts.waterfall`.
+        ``runs`` by protocol, whose attributes are the factors; ``table``, ``waterfall``,
+        ``flips(step)`` and ``compare(step)``; see also :func:`workbench.charts.waterfall`.
 
     Raises
     ------
@@ -338,7 +331,8 @@ def protocols(
             remedy='name either, such as unit="last-token"',
         )
     if protocols is not None:
-        wanted, path = list(dict.fromkeys(protocols)), _path(protocols, check)
+        wanted = [_protocol(values, check) for values in protocols]
+        path = _path(wanted, check)
         skipped: dict[ScoringProtocol, str] = {}
         for protocol in wanted:
             check(protocol)
@@ -390,6 +384,13 @@ class _Check(NamedTuple):
             ),
         }
         return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def _protocol(values: Mapping[str, Any], check: _Check) -> ScoringProtocol:
+    """Return the protocol with these values of factors; `text` is the first variant by default."""
+    for name in values:
+        check_option("the factor", name, FACTORS)
+    return ScoringProtocol(**{"text": check.variants[0], **values})
 
 
 def _product(
