@@ -3,12 +3,10 @@
 import gc
 import hashlib
 import json
-import tarfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
-import builders as b
 import pytest
 from refused import refused
 
@@ -52,13 +50,13 @@ def register(monkeypatch, tmp_path, server):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda _: None))
 
-    def write(name="toy.bin", paths=("/toy",), *, manual="", members=None, unpack=False):
+    def write(name="toy.bin", paths=("/toy",), *, manual=""):
         addresses = [f"http://127.0.0.1:{server.server_port}{path}" for path in paths]
         entry = {"title": "A toy", "licence": "CC0-1.0", "citation": "Toy et al.", "about": "Bytes."}
         entry |= {"manual": manual, "patterns": ["toy*.bin"]} if manual else {}
-        file = {"name": name, "addresses": addresses, "about": "bytes", "unpack": unpack}
+        file = {"name": name, "addresses": addresses, "about": "bytes"}
         file |= {"bytes": len(server.content), "sha256": hashlib.sha256(server.content).hexdigest()}
-        tables = {"[toy]": entry, "[[toy.files]]": file, "[toy.files.members]": members or {}}
+        tables = {"[toy]": entry, "[[toy.files]]": file}
         path = tmp_path / "registry.toml"
         with path.open("w", encoding="utf-8") as out:
             for head, values in tables.items():
@@ -123,55 +121,14 @@ def test_without_a_network_there_is_one_error(register, server):
     assert visible(folder) == []
 
 
-FILES = {"Toy/data/a.txt": b"one", "Toy/read me.txt": b"two"}
-MEMBERS = {"Toy/data/a.txt": hashlib.sha256(b"one").hexdigest()}
-
-
-@pytest.mark.parametrize("packed", [b.tar(FILES), b.tar(FILES, "w"), b.zipped(FILES)])
-def test_an_archive_is_unpacked_into_one_folder(register, server, packed):
-    server.content = packed
-    folder = register("Toy.v1.archive", unpack=True, members=MEMBERS)
-    for _ in range(2):
-        fetch("toy")
-        assert {name: (folder / name).read_bytes() for name in FILES} == FILES
-        assert visible(folder) == ["LICENCE.txt", "Toy", "Toy.v1.archive"]
-        (folder / "Toy/data/a.txt").write_bytes(b"spoilt")  # and unpacked again
-    assert len(server.requests) == 1
-
-
-def test_members_are_checked(register, server):
-    server.content = b.tar(FILES)
-    folder = register("toy.tgz", unpack=True, members={"Toy/data/a.txt": "0" * 64})
-    refused(fetch, "toy")
-    assert visible(folder) == ["toy.tgz"]
-
-
-LINK = tarfile.TarInfo()
-LINK.type, LINK.linkname = tarfile.SYMTYPE, "/etc/passwd"
-EVIL = {
-    "tar": b.tar({"../evil.txt": b"x"}),
-    "zip": b.zipped({"../evil.txt": b"x"}),
-    "link": b.tar({"Toy/evil.txt": LINK}),
-}
-
-
-@pytest.mark.parametrize("packed", EVIL.values(), ids=EVIL)
-def test_an_archive_does_not_lead_out_of_its_folder(register, server, tmp_path, packed):
-    server.content = packed
-    folder = register("toy.tgz", unpack=True)
-    refused(fetch, "toy")
-    assert visible(folder) == ["toy.tgz"]
-    assert list(tmp_path.rglob("*evil*")) == []
-
-
 def test_a_dry_run_changes_nothing(register, server, tmp_path, capsys):
-    register("toy.tgz", unpack=True)
+    register()
     before = sorted(tmp_path.rglob("*"))
     assert fetch("toy", dry_run=True, folder=str(tmp_path / "elsewhere")) == tmp_path / "elsewhere"
     assert sorted(tmp_path.rglob("*")) == before
     assert server.requests == []
     plan = capsys.readouterr().out
-    for part in ("/toy", "256,000", "elsewhere", "CC0-1.0", "unpacked"):
+    for part in ("/toy", "256,000", "elsewhere", "CC0-1.0", "to be fetched"):
         assert part in plan
 
 

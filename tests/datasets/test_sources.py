@@ -1,4 +1,5 @@
 import os
+import tarfile
 
 import builders as b
 import pytest
@@ -90,11 +91,21 @@ def test_an_archive_that_is_cut_at_any_byte(tmp_path):
         assert whole_names == ["a/x.txt", "a/y.txt"]  # only the filling after the last file was lost
 
 
-def test_evil_names_are_refused(no_data, tmp_path):
-    packed = b.tar({f"../../evil/{DEV}": b.text(b.PLAIN), "/etc/evil": "x"})
-    inner = b.write(tmp_path / "a" / "b" / "c", {"x.tar.gz": packed})
-    refused(load, "lambada", path=inner / "x.tar.gz")
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["x.tar.gz"]
+LINK = tarfile.TarInfo()
+LINK.type, LINK.linkname = tarfile.SYMTYPE, "/etc/passwd"
+OUTSIDE = f"../../evil/{DEV}"
+EVIL = {
+    "x.tar": b.tar({OUTSIDE: b.text(b.PLAIN)}),
+    "x.zip": b.zipped({OUTSIDE: b.text(b.PLAIN)}),
+    "link.tar": b.tar({DEV: LINK}),
+}
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_an_archive_does_not_lead_out_of_its_folder(no_data, tmp_path, name):
+    inner = b.write(tmp_path / "a" / "b" / "c", {name: EVIL[name]})
+    refused(load, "lambada", path=inner / name)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [name]
     assert list((no_data / "cache" / "releases").iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""Archives: unpack them into a folder, or read them from front to back, as novels are."""
+"""Archives: unpack them into the cache, or read them from front to back, as novels are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,8 @@ from typing import IO, Any
 import pyarrow as pa
 
 from workbench.storage import cache
-from workbench.storage.checksums import sha256
-from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_folder, temporary_folder
+from workbench.storage.errors import reading
+from workbench.storage.files import temporary_folder
 from workbench.storage.paths import cache_home
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
@@ -140,7 +139,8 @@ def unpacked(archive: Path) -> Path:
         with temporary_folder(home) as space:
             out = space / key / archive.name
             out.mkdir(parents=True)
-            _extract(archive, out, lambda name: not name.endswith(".tar"))
+            with reading(archive, "this archive is damaged, unsafe or cut short and", remedy=_AGAIN):
+                _extract(archive, out)
             os.sync()  # once, where each of CNN's 380,000 files would take minutes
             with suppress(OSError):  # another process was faster
                 (space / key).rename(folder)
@@ -149,46 +149,15 @@ def unpacked(archive: Path) -> Path:
     return folder / archive.name
 
 
-def unpacked_folder(archive: Path) -> Path:
-    """Return the folder that has the files of an archive without a common folder, beside it."""
-    return archive.with_name(archive.name.partition(".")[0])
-
-
-def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
-    """Unpack a tar or zip file beside itself, completely or not at all, and return the folder of its files.
-
-    The folder is named as the archive's only folder or else as the archive; an existing one is replaced.
-    `sums` has the sha256 of some files. DataError if one differs, or the archive is damaged or holds a path
-    that leads out of the folder.
-    """
-    with temporary_folder(archive.parent) as space:
-        out = space / unpacked_folder(archive).name
-        out.mkdir()
-        _extract(archive, out)
-        for name, expected in sums.items():
-            digest = sha256(out / name) if (out / name).is_file() else "missing"
-            if digest != expected:
-                problem = f"the sha256 of {name} in it is {digest}, expected {expected}"
-                raise DataError(problem, file=archive, remedy=_AGAIN)
-        tops = list(out.iterdir())
-        source = tops[0] if len(tops) == 1 and tops[0].is_dir() else out
-        target = archive.parent / source.name
-        with atomic_folder(target, replace=True) as new:
-            new.rmdir()
-            source.rename(new)
-    return target
-
-
-def _extract(archive: Path, out: Path, wanted: Callable[[str], bool] = bool) -> None:
-    """Write the files with a `wanted` name into a folder; DataError if a path leads out of it."""
-    with reading(archive, "this archive is damaged, unsafe or cut short and", remedy=_AGAIN):
-        if not zipfile.is_zipfile(archive):
-            with tarfile.open(archive) as tar:
-                tar.extractall(out, (entry for entry in tar if wanted(entry.name)), filter="data")
-            return
-        with zipfile.ZipFile(archive) as packed:
-            names = [name for name in packed.namelist() if wanted(name)]
-            for name in names:
-                if not (out / name).resolve().is_relative_to(out.resolve()):
-                    raise ValueError(f"{name!r} in it leads out of the folder")
-            packed.extractall(out, names)  # noqa: S202 - the paths are checked above
+def _extract(archive: Path, out: Path) -> None:
+    """Write the files of an archive, but for tar files in it; an error if a path leads out of the folder."""
+    if not zipfile.is_zipfile(archive):
+        with tarfile.open(archive) as tar:
+            tar.extractall(out, (entry for entry in tar if not entry.name.endswith(".tar")), filter="data")
+        return
+    with zipfile.ZipFile(archive) as packed:
+        names = [name for name in packed.namelist() if not name.endswith(".tar")]
+        for name in names:
+            if not (out / name).resolve().is_relative_to(out.resolve()):
+                raise ValueError(f"{name!r} in it leads out of the folder")
+        packed.extractall(out, names)  # noqa: S202 - the paths are checked above

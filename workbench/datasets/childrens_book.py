@@ -69,7 +69,8 @@ def released_statistics(path: Path | str | None = None) -> dict[tuple[str, str, 
         If `path` holds no such file, or a number cannot be read.
     """
     wanted = {name: (f"stats_{name}.txt",) for name in WORD_CLASSES}
-    if path is None and not sources.find_first(sources.search_roots("cbt"), [*chain(*wanted.values())]):
+    searched = sources.search_roots("cbt", path)
+    if path is None and not sources.find_first(searched, [*chain(*wanted.values())], _ARCHIVES):
         return {}
     files = sources.find_files("cbt", wanted, archives=_ARCHIVES, path=path)
     return {

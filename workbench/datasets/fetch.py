@@ -1,4 +1,4 @@
-"""Fetch data sets of the registry: download, check, unpack, and write the terms."""
+"""Fetch data sets of the registry: download, check, and write the terms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pooch
 from requests import RequestException
 
-from workbench.datasets import archives, sources
+from workbench.datasets import sources
 from workbench.storage import checksums, files, paths
 from workbench.storage.errors import DataError, innermost, writing
 from workbench.storage.progress import progress_bar, say
@@ -28,7 +28,8 @@ class Remote:
     """One published file.
 
     Its `addresses` are tried in order; there are none where no address is stable, and then neither size nor
-    checksum are known. `members` has the sha256 of files in an archive, checked where it is unpacked.
+    checksum are known. `members` has the sha256 of files in an archive, with which those that are read are
+    compared.
     """
 
     name: str
@@ -36,7 +37,6 @@ class Remote:
     bytes: int | None = None
     sha256: str | None = None
     about: str = ""
-    unpack: bool = False
     members: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,8 +92,8 @@ def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = No
     """Download a data set, check it, and return the folder that holds it.
 
     Files that are there with the right sha256 are not downloaded again. A download is put in place when its
-    sha256 is right. One that fails is tried five times, from the beginning each time. An archive is unpacked
-    completely or not at all.
+    sha256 is right. One that fails is tried five times, from the beginning each time. An archive stays
+    packed: :func:`workbench.load` unpacks it once, into the cache.
 
     Parameters
     ----------
@@ -162,30 +162,22 @@ def _is_ready(entry: Entry, where: Path) -> bool:
 
 
 def _is_there(remote: Remote, where: Path) -> bool:
-    """Return whether a file is complete; of an archive to unpack, the files with a known sha256."""
-    if not remote.unpack:
-        return _is_right(where / remote.name, remote.sha256, remote.bytes)
-    homes = (where, archives.unpacked_folder(where / remote.name))
-    members = remote.members.items()
-    return bool(members) and all(any(_is_right(home / n, sha256) for home in homes) for n, sha256 in members)
-
-
-def _is_right(path: Path, sha256: str | None, size: int | None = None) -> bool:
-    return path.is_file() and size in {None, path.stat().st_size} and checksums.sha256(path) == sha256
+    """Return whether a file is there, as it is published."""
+    path = where / remote.name
+    if not path.is_file() or remote.bytes not in {None, path.stat().st_size}:
+        return False
+    return checksums.sha256(path) == remote.sha256
 
 
 def _get(remote: Remote, where: Path) -> None:
-    """Download and unpack one file where it is not there yet."""
+    """Download one file where it is not there yet."""
     if _is_there(remote, where):
         return
     target = where / remote.name
-    if not _is_right(target, remote.sha256, remote.bytes):
-        if target.exists():
-            say(f"{target} is not the expected file: it will be replaced")
-        _download(remote, target)
-        say(f"{target}: {remote.bytes:,} bytes, sha256 {remote.sha256}")
-    if remote.unpack:
-        say(f"{archives.unpack(target, remote.members)}: unpacked")
+    if target.exists():
+        say(f"{target} is not the expected file: it will be replaced")
+    _download(remote, target)
+    say(f"{target}: {remote.bytes:,} bytes, sha256 {remote.sha256}")
 
 
 def _download(remote: Remote, target: Path) -> None:
@@ -229,12 +221,7 @@ def _plan(entry: Entry, where: Path) -> str:
     if not entry.published and not is_ready:
         lines.append(f"  by hand: {' '.join(entry.manual.split())} into this folder")
     for remote in entry.files if is_ready or entry.published else ():
-        if is_ready or _is_there(remote, where):
-            state = "there already"
-        elif _is_right(where / remote.name, remote.sha256, remote.bytes):
-            state = "there already, to be unpacked"
-        else:
-            state = "to be fetched" + (" and unpacked" if remote.unpack else "")
+        state = "there already" if is_ready or _is_there(remote, where) else "to be fetched"
         size = "size not known" if remote.bytes is None else f"{remote.bytes:,} bytes"
         lines.append(f"  {remote.name}: {size}, {state}")
         lines += [f"    {address}" for address in remote.addresses]
