@@ -4,7 +4,7 @@ from workbench.analysis import annotations, contrast, statistics
 from workbench.construction import manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import COLUMNS
-from workbench.people import reports, simulation
+from workbench.people import costs, judgments, reports
 from workbench.predictions import schema, store
 from workbench.probing import context_accuracy, influence, protocols, surprisal
 from workbench.render.labels import column_label, label, tooltip
@@ -25,11 +25,10 @@ SHOWN = {
         *("duplicate_of", "split", "reason", *novel_checks.Pair._fields),
     ),
     "funnel": tuple(manifest.Manifest().to_frame()),
-    **{
-        name: getattr(reports, name)
-        for name in ("SUBJECTS", "JUDGMENTS", "STATES", "FUNNEL", "COSTS", "UNFOLDING")
-    },
-    "expected cost": simulation.EXPECTED_COST,
+    "judgments": judgments.COLUMNS,
+    "scored judgments": judgments.SCORED,
+    **{name: getattr(reports, name) for name in ("STATES", "FUNNEL", "UNFOLDING")},
+    "expected cost": costs.EXPECTED_COST,
     "charts": PANELS,
     "surprisal": surprisal.COLUMNS,
     "influence": influence.COLUMNS,

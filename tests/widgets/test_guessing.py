@@ -279,7 +279,7 @@ def test_the_score_is_that_of_the_judgments_and_a_row_beside_the_models(make, it
     assert rows.loc["person: me", "accuracy"] == pytest.approx(mean)
     assert "person: me (query only)" in wb.evaluate([game.predictions("sentence")])["model"].tolist()
     compared = wb.compare(items, [runs[0], mine], resamples=50)
-    assert len(compared.to_frame()) == 18
+    assert compared.comparison.pairs()["n"].tolist() == [18]
     compared.close()
     refused(game.predictions, "unfolding")
 
