@@ -10,7 +10,6 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
@@ -21,12 +20,10 @@ from workbench.items.language import folder_of, in_language, language_in_path
 from workbench.items.questions import ANSWERS, LABELS, choice_columns
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.tables import read_separated
 
 LETTERS = "abcde"
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
-_BLANK = re.compile(r"_{3,}")
 _SENTENCES = ("question", "sentence", "text")
 _COLUMNS = f"question (with ___), {', '.join(f'{letter})' for letter in LETTERS)} and answer"
 _REMEDY = 'correct it, or leave it out with on_error="skip"'
@@ -46,20 +43,20 @@ class Completion(NamedTuple):
 def _parse(file: sources.File, _split: str, variant: str) -> Iterator[Item | DataError]:
     """Yield the items of a file of questions; their ids have the question's own number: ``msrcc/test/0012``.
 
-    A table may have the answers too. Without them and an answers file, answers are null and blanks empty.
+    Answers lie beside the questions; a table may have them too. Without them, answers are null and blanks
+    empty.
     """
-    if file.companion is None and file.path.suffix.lower() in TABLES:
-        yield from _rows_with_answers(file, variant)
+    if file.path.suffix.lower() in TABLES:
+        yield from _table(file, variant)
         return
     variant = in_language(variant, language_in_path(file.path))
-    questions, problems = _sort_out(_table(file) if _is_csv(file) else _official(file), file)
+    questions, problems = _sort_out(_official(file), file)
     yield from problems
     answers: dict[int, str] | None = None
     if file.companion is None:
         yield _unanswered(file)
     else:
-        records = _answers_table(file.companion) if _is_csv(file) else _answers(file.companion, questions)
-        answers, problems = _sort_out(records, file.companion)
+        answers, problems = _sort_out(_answers(file.companion, questions), file.companion)
         yield from problems
     yield from _items(questions, answers, file.companion, variant)
 
@@ -69,13 +66,12 @@ def _unanswered(file: sources.File) -> DataError:
     return DataError(problem, file=file.label, remedy="put it there")
 
 
-def _is_csv(file: sources.File) -> bool:
-    return file.name.lower().endswith(".csv")
-
-
 def _answer_names(file: sources.File) -> tuple[str, ...]:
     """Return the names an answers file may have: the questions' name with its other word, else any."""
-    name, any_name = file.name, "test_answer*.csv" if _is_csv(file) else "*machine_format.answers*.txt"
+    name, any_name = (
+        file.name,
+        "test_answer*.csv" if file.path.suffix.lower() in TABLES else "*machine_format.answers*.txt",
+    )
     for word, other in (("questions", "answers"), ("testing_data", "test_answer")):
         if word in name.lower():
             return re.sub(word, other, glob.escape(name), flags=re.IGNORECASE), any_name
@@ -148,69 +144,26 @@ def _answers(
             yield line, number, letter
 
 
-def _rows(file: sources.File, columns: list[str]) -> Iterator[tuple[int, int, list[str]] | DataError]:
-    """Read a table with the columns that are asked for, the first one a number."""
-    for shard in file.shards:
-        yield from _rows_of_shard(shard, columns)
-
-
-def _rows_of_shard(
-    file: sources.File, columns: list[str]
-) -> Iterator[tuple[int, int, list[str]] | DataError]:
-    try:
-        table = read_separated(file.data, Path(file.label))
-    except DataError as error:
-        yield _wrong(f"the columns are unclear ({error.problem}), expected {', '.join(columns)}", file, 1)
-        return
-    header = [str(name).lower() for name in table.frame]
-    if header[: len(columns)] != columns:
-        yield _wrong(f"the columns are {', '.join(header)[:80]}, expected {', '.join(columns)}", file, 1)
-        return
-    for problem in table.problems:
-        yield _wrong(problem.problem, file, problem.line or 1)
-    for line, cells in zip(table.lines, table.frame.fillna("").to_numpy().tolist(), strict=True):
-        if len(cells) != len(columns) or not re.fullmatch(r"[0-9]{1,6}", cells[0]):
-            yield _wrong(f"found {','.join(cells)[:60]!r}, expected {', '.join(columns)}", file, line)
-        else:
-            yield line, int(cells[0]), cells[1:]
-
-
-def _table(file: sources.File) -> Iterator[tuple[int, int, Completion] | DataError]:
-    for record in _rows(file, ["id", "question", *(f"{letter})" for letter in LETTERS)]):
-        if isinstance(record, DataError):
-            yield record
-            continue
-        line, number, (sentence, *words) = record
-        sides = _BLANK.split(sentence)
-        if len(sides) != 2:  # noqa: PLR2004 - left and right of one blank
-            problem = f"the question {sentence[:60]!r} has {len(sides) - 1} blanks, expected one"
-            yield _wrong(problem, file, line)
-        elif not all(words):
-            yield _wrong(f"question {number} lacks a choice", file, line)
-        else:
-            yield line, number, Completion(sides[0], sides[1], tuple(words))
-
-
-def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataError]:
-    for record in _rows(file, ["id", "answer"]):
-        if isinstance(record, DataError):
-            yield record
-        elif (letter := record[2][0].strip().lower()) not in tuple(LETTERS):
-            yield _wrong(f"the answer is {letter!r}, expected one of a b c d e", file, record[0])
-        else:
-            yield record[0], record[1], letter
-
-
-def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | DataError]:
-    """Yield the items of a table with a column of answers: letters, numbers or the words."""
+def _table(file: sources.File, variant: str) -> Iterator[Item | DataError]:
+    """Yield the items of a table: its answers are letters, numbers or the words, those beside it letters."""
     frame, _, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards])
     yield from problems
     check_no_books(frame, file.path, "whole books, not questions")
     text, answer = (column_named(frame, names) for names in (_SENTENCES, (*ANSWERS, *LABELS)))
-    if text is None or not choice_columns(frame, frame[text]):
+    number = column_named(frame, ["id"])
+    is_beside = answer is None and file.companion is not None
+    if text is None or not choice_columns(frame, frame[text]) or (is_beside and number is None):
         problem = f"expected the columns {_COLUMNS}, got {', '.join(map(str, frame))}"
         remedy = f'read a table of your own with wb.load("{file.label}")'
-        raise DataError(problem, file=file.label, remedy=remedy)
+        yield DataError(problem, file=file.label, remedy=remedy)
+        return
+    if is_beside and file.companion:
+        letters, problems = _letters(file.companion)
+        yield from problems
+        answers = frame[number].astype(str).map(letters)
+        for each in frame.loc[answers.isna(), number]:
+            yield _lacks_answer(each, file.companion)
+        frame, answer = frame.assign(answer=answers)[answers.notna()], "answer"
     variant = in_language(variant, language_in_path(file.path))
     frame = frame.assign(row=range(len(frame)))
     try:
@@ -219,12 +172,39 @@ def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | Data
         raise in_file(error, file.label) from None
     yield from (in_file(each, file.label) for each in items.problems)
     for item in items:
-        number = int(item.item_id) if re.fullmatch(r"[0-9]{1,6}", item.item_id) else item.meta["row"]
+        position = int(item.item_id) if re.fullmatch(r"[0-9]{1,6}", item.item_id) else item.meta["row"]
         start, end = item.answer_span
         question = Completion(item.text[:start], item.text[end:], item.candidates or ())
-        yield _item(number, question, item.answer, item.variant)
+        yield _item(position, question, item.answer, item.variant)
     if answer is None:
         yield _unanswered(file)
+
+
+def _letters(file: sources.File) -> tuple[dict[str, str], list[DataError]]:
+    """Return the letters of a table of answers by the number of the question, and the errors of its rows."""
+    try:
+        frame, lines, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards])
+    except DataError as error:
+        return {}, [error]
+    number, answer = (column_named(frame, names) for names in (["id"], (*ANSWERS, *LABELS)))
+    if number is None or answer is None:
+        problem = f"the columns are {', '.join(map(str, frame))[:80]}, expected id, answer"
+        return {}, [_wrong(problem, file, 1)]
+    letters: dict[str, str] = {}
+    for line, name, cell in zip(lines, frame[number].astype(str), frame[answer], strict=True):
+        letter = str(cell).strip().lower()
+        if letter not in tuple(LETTERS):
+            problems.append(_wrong(f"the answer is {letter!r}, expected one of a b c d e", file, line))
+        elif name in letters:
+            problems.append(_wrong(f"the number {name} occurs twice", file, line))
+        else:
+            letters[name] = letter
+    return letters, problems
+
+
+def _lacks_answer(number: object, beside: sources.File | None) -> DataError:
+    label = beside.label if beside else None
+    return DataError(f"there is no answer to question {number}", file=label, remedy=_REMEDY)
 
 
 def _items(
@@ -237,8 +217,7 @@ def _items(
         answer = None
         if answers is not None:
             if number not in answers:
-                label = beside.label if beside else None
-                yield DataError(f"there is no answer to question {number}", file=label, remedy=_REMEDY)
+                yield _lacks_answer(number, beside)
                 continue
             answer = question.words[LETTERS.index(answers[number])]
         yield _item(number, question, answer, variant)
