@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,7 @@ import pandas as pd
 from workbench.items.schema import Item, content_digest
 from workbench.storage.errors import DataError
 
-if TYPE_CHECKING:
-    from workbench.items.items import Items
+Table = TypeVar("Table", bound=Any)  # workbench.Items, whose methods these functions are
 
 INPUTS = ("query only", "passage only")
 """What a model sees of ablated items; their variant ends in it: ``NE (query only)``."""
@@ -22,7 +21,7 @@ RENAMED = "renamed"
 """How the variant of items with other names ends; see :func:`workbench.rename`."""
 
 
-def query_only(items: Items, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
+def query_only(items: Table, *, candidates_as_context: bool = False, seed: int = 0) -> Table:
     """Return items with the query alone as text: the context is removed.
 
     What a model gets right of them, it gets right without the passage. Train on ``questions.query_only()`` to
@@ -75,7 +74,7 @@ def query_only(items: Items, *, candidates_as_context: bool = False, seed: int =
     return _ablated(items, INPUTS[0], change)
 
 
-def passage_only(items: Items) -> Items:
+def passage_only(items: Table) -> Table:
     """Return items with the blank alone as query: its words are removed.
 
     What a model gets right of them, it gets right without the question.
@@ -129,17 +128,18 @@ def whole_variant(variants: pd.Series[Any]) -> pd.Series[Any]:
     return variants.map({name: split_variant(name)[0] for name in variants.dropna().unique()})
 
 
-def check_whole(items: Items) -> None:
+def check_whole(items: Any) -> None:
     """Raise DataError if items are ablated or renamed."""
     for variant in items.frame["variant"].unique():
         if split_variant(variant)[1]:
             raise DataError(f"these items are ablated already: {variant!r}", remedy="pass the whole items")
 
 
-def _ablated(items: Items, name: str, change: Callable[[Item], Item]) -> Items:
+def _ablated(items: Table, name: str, change: Callable[[Item], Item]) -> Table:
     check_whole(items)
     records = (replace(change(item), variant=f"{item.variant} ({name})") for item in items)
-    return items.from_records(records, attrs=items.attrs, problems=items.problems)
+    ablated: Table = items.from_records(records, attrs=items.attrs, problems=items.problems)
+    return ablated
 
 
 def _shuffled(item: Item, seed: int) -> str:
