@@ -19,7 +19,6 @@ from .evaluation.contamination import contamination as contamination
 from .evaluation.interchange.import_results import import_results as import_results
 from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.metrics import evaluate as evaluate
-from .evaluation.metrics import signature as signature
 from .evaluation.paper import table as table
 from .evaluation.replicates import replicates as replicates
 from .evaluation.significance import significance as significance

@@ -106,6 +106,18 @@ def test_predictions_are_the_same_from_disk_whatever_is_null(home):
     assert pd.isna(store.runs()["accuracy"].iloc[0])
 
 
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("answers", [WORDS, [None] * 4])
+def test_a_run_has_the_signature_of_its_measures_one_per_language(answers):
+    english = items(answers=answers)
+    german = english.frame.assign(variant="own-de", item_id=english.frame["item_id"] + " de")
+    for one in (english, wb.Items.concat([english, wb.Items(german)])):
+        run = store.predict(one, Length())
+        signatures = wb.evaluate(run)["signature"].tolist()
+        assert run.signature.splitlines() == signatures
+        assert len(signatures) == one.frame["variant"].nunique()
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -214,7 +214,7 @@ def test_the_signature_is_as_shown():
     items = wb.load("lambada", "dev")
     ngram = NGram.fit(wb.books("lambada", "train"), order=2, vocabulary=500)
     shown = re.search(r"^lambada/dev/plain\|.*$", page, re.MULTILINE)[0]
-    [signature] = wb.evaluate([wb.predict(items, ngram)]).frame["signature"]
+    signature = wb.predict(items, ngram).signature
     assert signature == shown.replace("n:4869", "n:40").replace("vocab:60000", "vocab:500")
 
 

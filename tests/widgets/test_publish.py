@@ -243,7 +243,7 @@ def test_the_runs_of_the_views_stand_there_with_their_signature(folder, read):
     wb.publish(folder, {"Models": models, "Passages": wb.browse(ITEMS, None, run)})
     about = read("about")
     assert about.count(f"<h3>{run.run}</h3>") == 1
-    assert wb.signature(run) in about
+    assert run.signature in about
     wb.publish(folder, {"Table": TABLE}, runs=["no such run"])
     assert "It has no signature: there is no run" in read("about")
 

@@ -20,7 +20,7 @@ If the workbench helps your work, please cite it, and the data sets that you use
 
 {references}
 
-Cite a result with its signature, `wb.signature(run)`, which says what was measured and how. The repository's
+Cite a result with its signature, `run.signature`, which says what was measured and how. The repository's
 file `CITATION.cff` has the references in a form that reference managers read.
 """
 

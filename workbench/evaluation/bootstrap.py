@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbench.predictions.signature import resampling_unit
 from workbench.render.numbers import percent
 from workbench.storage.errors import DataError
 
@@ -82,7 +83,7 @@ class Units(NamedTuple):
 
 def units(book_id: pd.Series[Any]) -> Units:
     """Return novels as units where every item names one, else items."""
-    if len(book_id) and book_id.notna().all():
+    if resampling_unit(book_id) == "novel":
         codes, books = pd.factorize(book_id, sort=True)
         return Units(codes.astype(np.int64), len(books), "novel")
     return Units(np.arange(len(book_id), dtype=np.int64), len(book_id), "item")

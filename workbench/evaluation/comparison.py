@@ -18,13 +18,11 @@ from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
 from workbench.evaluation.model_predictions import (
     BY_SEED,
-    VARIANT,
     PredictionSource,
     by_seed,
     differing,
     is_uncorrected,
     numbered_names,
-    one_value,
     protocol_of,
 )
 from workbench.evaluation.paired import (
@@ -50,6 +48,7 @@ from workbench.evaluation.table_columns import (
 from workbench.items.items import Items
 from workbench.predictions.measures import MEASURES, Measure, item_quantities
 from workbench.predictions.schema import mid_ranks
+from workbench.predictions.signature import VARIANT, one_value
 from workbench.predictions.store import Run
 from workbench.render.numbers import rank_text
 

@@ -21,13 +21,14 @@ from workbench.evaluation.metrics import (
     typed,
     unknown_shares,
 )
-from workbench.evaluation.model_predictions import VARIANT, differing, protocol_of
+from workbench.evaluation.model_predictions import differing, protocol_of
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
 from workbench.evaluation.slices import check_group_names
 from workbench.evaluation.table_notes import training_note, unknown_note
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH
+from workbench.predictions.signature import VARIANT
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 
 _PUBLISHED = ("published", "source")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,12 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Units
 from workbench.evaluation.model_predictions import (
     BY_SEED,
-    VARIANT,
     by_seed,
     columns_read,
     distinctions,
     floats,
     is_uncorrected,
     labels,
-    one_value,
     predictions_of,
     source_of,
 )
@@ -34,9 +31,9 @@ from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
 from workbench.predictions import measures
 from workbench.predictions.schema import mid_ranks
+from workbench.predictions.signature import signature_of
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.storage.cache import digest
 from workbench.storage.errors import check_option
 
 _WHOLE = {"dataset", "split", "variant", "word_class", "language"}  # their groups are sets of their own
@@ -58,8 +55,6 @@ SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
 _REMARKS = ("chance", "subset")
-_PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt", "bos", "text")
-"""Parts of a signature, for the columns `VARIANT`."""
 
 
 def evaluate(
@@ -190,37 +185,6 @@ def evaluate(
     groups = (_group_column(table[name]) for name in [*apart.columns, *names] if name != "model")
     layout = (TableColumn("model"), *groups, *shown_measures(table))
     return Table(table, TableLayout("Accuracy, perplexity and median rank", layout, signature="signature"))
-
-
-def signature(run: Any, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> str:
-    """Return the signature of a run's measures: what was measured, and how.
-
-    Two numbers are comparable where their signatures agree in all but the model.
-
-    Parameters
-    ----------
-    run : Run, DataFrame or str
-        A run, a frame of predictions, or the name of a stored run.
-    level, resamples, seed : float, int, int
-        Confidence level of the intervals, and number and seed of the bootstrap replicates.
-
-    Returns
-    -------
-    str
-        Column ``signature`` of :func:`workbench.evaluate`; one line per language where there are several.
-
-    Raises
-    ------
-    DataError
-        If there is no such run.
-
-    Examples
-    --------
-    >>> wb.signature(runs[1]).partition("|")[0]
-    'sample/test/plain'
-    """
-    table = evaluate(run, level=level, resamples=resamples, seed=seed)
-    return "\n".join(table["signature"].dropna())
 
 
 def _has_several_languages(frame: pd.DataFrame) -> bool:
@@ -407,7 +371,7 @@ class _Quantities:
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
             "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if "mid_rank" in values else 0,
             "share_in_training": float(read.sum()) / len(read) if is_known else None,
-            "signature": signature_text(frame, units, sampling),
+            "signature": signature_of(frame, *sampling),
         }
         return cls(values, units, several, row | (spread(seeds) if several else {}))
 
@@ -483,27 +447,6 @@ def subset_of(frame: pd.DataFrame) -> str:
     classes = frame["word_class"].dropna().unique() if dataset == "cbt" else ()
     size = released_size(str(dataset), str(split), map(str, classes))
     return f"of {size:,}" if size and len(frame) < size else ""
-
-
-def signature_text(frame: pd.DataFrame, units: Units, sampling: BootstrapSettings) -> str:
-    """Return the signature of measures of predictions, as sacrebleu does for BLEU (Post 2018).
-
-    ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|match:word|ci:95|boot:2000|by:item|seed:0|
-    version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
-    have a value (of a prompt a digest), what counts as the answer (``match:word``, the rule of
-    :func:`workbench.predictions.schema.same_word`), intervals, and this package.
-    """
-    sets = (frame[name].dropna().unique() for name in ("dataset", "split", "variant"))
-    data = ("+".join(sorted(set(map(str, names)))) for names in sets)
-    values = [one_value(frame[name]) for name in VARIANT]
-    fields = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True)) | {"match": "word"}
-    if fields["prompt"] is not None:
-        fields["prompt"] = digest(fields["prompt"])[:8]
-    fields["text"] = "detokenised" if fields["text"] is True else fields["text"] or None
-    level, resamples, seed = sampling
-    fields |= {"ci": f"{100 * level:g}", "boot": resamples, "by": units.by, "seed": seed}
-    fields["version"] = metadata.version("lambada-workbench")
-    return "|".join(["/".join(data), *(f"{k}:{v}" for k, v in fields.items() if v not in {None, "none"})])
 
 
 def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:

@@ -25,14 +25,12 @@ from workbench.predictions.schema import (
     from_table,
     typed_predictions,
 )
+from workbench.predictions.signature import VARIANT, one_value
 from workbench.predictions.store import Run, find_run, open_run, run_folder
 from workbench.storage.errors import DataError
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
-
-VARIANT = ("unit", "filter", "vocabulary_size", "case", "unknown", "prompt", "bos", "detokenised")
-"""Columns of predictions that tell results apart which must not be mixed up."""
 
 NEEDED = (
     "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
@@ -318,14 +316,6 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     if ascends and not ids.null_count and frame.index.equals(pd.RangeIndex(len(frame))):
         return frame
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
-
-
-def one_value(column: pd.Series[Any]) -> Any:
-    """Return the value of a column: several are joined by commas, None where all are null."""
-    values = [value for value in column.unique().tolist() if not pd.isna(value)]
-    if len(values) <= 1:
-        return values[0] if values else None
-    return ", ".join(sorted(map(str, values)))
 
 
 def floats(column: pd.Series[Any]) -> Floats:

@@ -18,7 +18,6 @@ from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.model_predictions import (
     NEEDED,
-    VARIANT,
     differing,
     from_source,
     is_of_papers,
@@ -32,6 +31,7 @@ from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH, language
+from workbench.predictions.signature import VARIANT
 from workbench.render.labels import label, tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown

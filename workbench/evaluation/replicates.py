@@ -19,17 +19,11 @@ from workbench.evaluation.metrics import (
     typed,
     unknown_shares,
 )
-from workbench.evaluation.model_predictions import (
-    BY_SEED,
-    VARIANT,
-    by_seed,
-    from_source,
-    predictions_of,
-    source_of,
-)
+from workbench.evaluation.model_predictions import BY_SEED, by_seed, from_source, predictions_of, source_of
 from workbench.evaluation.table_notes import unknown_note
 from workbench.items.schema import WORD_CLASSES
 from workbench.predictions.schema import mid_ranks
+from workbench.predictions.signature import VARIANT
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 

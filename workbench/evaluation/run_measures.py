@@ -20,10 +20,8 @@ from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import chance_text, is_random, measure_all, subset_of
 from workbench.evaluation.model_predictions import (
     NEEDED,
-    VARIANT,
     columns_read,
     from_source,
-    one_value,
     predictions_of,
     source_of,
     traits_of,
@@ -35,6 +33,7 @@ from workbench.items.items import Items
 from workbench.items.language import language
 from workbench.predictions import store
 from workbench.predictions.measures import MEASURES
+from workbench.predictions.signature import VARIANT, one_value
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError, check_option
 

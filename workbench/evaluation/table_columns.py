@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.evaluation.bootstrap import Floats, Mask
-from workbench.evaluation.model_predictions import NEEDED, VARIANT
+from workbench.evaluation.model_predictions import NEEDED
 from workbench.items.ablation import RENAMED, split_variant
 from workbench.predictions.schema import SCHEMA
+from workbench.predictions.signature import VARIANT
 
 COLUMNS_READ = (*NEEDED, "prediction")
 """Columns of predictions that a comparison reads."""

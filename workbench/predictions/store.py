@@ -26,8 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.items.items import Items, check_items
+from workbench.items.language import language
 from workbench.predictions import clustered, schema
 from workbench.predictions.model_versions import is_outdated, outdated_warning
+from workbench.predictions.signature import SIGNED, signature_of
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache
 from workbench.storage.cache import folder_size
@@ -128,6 +130,16 @@ class Run:
     def model(self) -> str:
         """Name of the model."""
         return str(self.info["model"])
+
+    @property
+    def signature(self) -> str:
+        """What was measured and how, as :func:`workbench.evaluate` states it; one line per language.
+
+        Two numbers are comparable where their signatures agree in all but the model.
+        """
+        frame = schema.from_table(self.read(SIGNED))
+        groups = frame.groupby(frame["variant"].map(language))
+        return "\n".join(signature_of(group[group["correct"].notna()]) for _, group in groups)
 
     def __len__(self) -> int:
         return int(self.info["n"])

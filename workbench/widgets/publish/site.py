@@ -15,10 +15,9 @@ from typing import Any
 
 from workbench.datasets import dataset_names
 from workbench.datasets.fetch import entry_of
-from workbench.evaluation.metrics import signature
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
-from workbench.predictions.store import Run, items_digest
+from workbench.predictions.store import Run, find_run, items_digest
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_folder, read_json
 from workbench.storage.packages import commit, library_versions
@@ -206,7 +205,8 @@ def _signatures(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> li
     rows = []
     for name, run in named.items():
         try:
-            rows.append({"name": name, "signature": signature(run)})
+            stored = find_run(run) if isinstance(run, str) else run
+            rows.append({"name": name, "signature": stored.signature})
         except DataError as error:
             rows.append({"name": name, "reason": f"It has no signature: {error}"})
     return rows
