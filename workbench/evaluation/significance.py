@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,18 +14,13 @@ from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.model_predictions import predictions_of, source_of
 from workbench.evaluation.paired import (
-    FEWEST_NOVELS,
-    MCNEMAR,
-    POWER,
-    AccuracyTests,
-    describe_mde,
     log_prob_difference,
-    mcnemar_power,
     other_event,
 )
 from workbench.evaluation.replicates import training_seeds
-from workbench.evaluation.table_notes import trained_note
+from workbench.evaluation.table_notes import trained_note, units_note
 from workbench.items.items import Items, check_items
+from workbench.render.labels import label
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -65,6 +59,8 @@ class Significance:
     resampled_by : {"item", "novel"}
     n_units : int
         Items or novels that were resampled.
+    n_log_prob : int
+        Items on which log-probabilities are compared.
     log_prob_difference : float or None
         Mean ln p of `a` minus that of `b`, per target word; None where not both give log-probabilities.
         The perplexity of `a` is that of `b` times exp(-difference). Differences of an item below the rounding
@@ -78,7 +74,9 @@ class Significance:
     level : float
     resamples, seed : int
     notes : tuple of str
-        What was left out or resampled, and in what the predictions differ.
+        What was left out, and what must not be compared.
+    distinctions : tuple of (str, value, value)
+        Columns in which two models of one name differ, with the values of `a` and `b`.
     """
 
     a: str
@@ -95,6 +93,7 @@ class Significance:
     n_only_b: int
     resampled_by: str
     n_units: int
+    n_log_prob: int
     log_prob_difference: float | None
     log_prob_interval: Interval | None
     log_prob_p_value: float | None
@@ -103,6 +102,7 @@ class Significance:
     resamples: int
     seed: int
     notes: tuple[str, ...] = ()
+    distinctions: tuple[tuple[str, Any, Any], ...] = ()
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -121,30 +121,38 @@ class Significance:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """All numbers, one row: the attributes, intervals in two columns each."""
+        """All numbers, one row: the attributes, intervals and distinctions in two columns each."""
         values = asdict(self) | {"notes": " ".join(self.notes)}
         for name in ("interval", "log_prob_interval"):
             low, high = values.pop(name) or (None, None)
             values |= {f"{name}_low": low, f"{name}_high": high}
+        for name, of_a, of_b in values.pop("distinctions"):
+            values |= {f"{name}_a": of_a, f"{name}_b": of_b}
         return pd.DataFrame([values])
 
     @property
     def table(self) -> Table:
-        """The comparison as a table: accuracies, items that one of the two got right, log-probabilities."""
+        """The comparison as a table: what tells the models apart, accuracies, counts, log-probabilities."""
         names = ("quantity", "kind", "a", "b", "difference", "low", "high", "p", "p_kind", "mde")
         right = ("right where the other is wrong", "count", self.n_only_a, self.n_only_b)
         accuracies = (self.accuracy_a, self.accuracy_b)
-        rows: list[tuple[Any, ...]] = [
+        rows: list[tuple[Any, ...]] = []
+        for name, *values in self.distinctions:
+            texts = [None if value is None else str(value) for value in values]
+            rows.append((label(name), "text", *texts, None, None, None, None, "p", None))
+        rows += [
             ("accuracy", "share", *accuracies, self.difference, *self.interval, self.p_value, "p", self.mde),
             (*right, self.n_only_a - self.n_only_b, None, None, None, "p", None),
         ]
         if self.log_prob_difference is not None:
             bounds = self.log_prob_interval or (None, None)
-            log_probs = ("mean ln p per target word (nats)", "nats", None, None, self.log_prob_difference)
+            items = f", {self.n_log_prob:,} items" if self.n_log_prob < self.n else ""
+            quantity = f"mean ln p per target word (nats){items}"
+            log_probs = (quantity, "nats", None, None, self.log_prob_difference)
             p_kind = "p, bound" if self.log_prob_p_is_bound else "p"
             rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind, None))
         units = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
-        of_model = ("kind", {"share": "percent", "count": "count"})
+        of_model = ("kind", {"share": "percent", "count": "count", "text": "text"})
         columns = (
             TableColumn("quantity"),
             TableColumn("a", of_model, heading=self.a, tooltip="Model."),
@@ -234,53 +242,12 @@ def significance(
     return compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
 
 
-def _describe_units(compared: Comparison) -> Iterator[str]:
-    """Yield notes on the units of the test."""
-    units, accuracy = compared.units, float(compared.shares.mean(axis=1).min())
-    if units.by == "item":
-        yield (
-            "The units of the test are items, as not every item names its novel; items of one novel are not"
-            " independent, so p and the interval may be too small."
-        )
-        return
-    yield f"The units of the test are novels ({units.number:,})."
-    if units.number <= bootstrap.FEW_AT_LOW_ACCURACY and accuracy < bootstrap.LOW_ACCURACY:
-        yield (
-            f"With up to {bootstrap.FEW_AT_LOW_ACCURACY} novels and an accuracy below"
-            f" {percent(bootstrap.LOW_ACCURACY)} the interval of the difference may be too narrow."
-        )
-
-
-def _describe_power(test: AccuracyTests, compared: Comparison) -> Iterator[str]:
-    """Yield notes on the smallest difference that the test finds, and on what it supposes."""
-    mde, discordant, units = float(test.mde[0]), int(test.only_a[0] + test.only_b[0]), compared.units
-    share = discordant / compared.n
-    if text := describe_mde(test.difference[0], mde):
-        discordant_items = f"{percent(share)} of the items are discordant"
-        yield f"Smallest detectable difference {text}, in points; {discordant_items}."
-    elif units.by == "novel" and units.number < FEWEST_NOVELS:
-        yield f"No smallest detectable difference can be promised with fewer than {FEWEST_NOVELS} novels."
-    else:
-        yield f"No smallest detectable difference: too few items are discordant ({percent(share)})."
-    if test.test[0] == MCNEMAR and not mde <= share:
-        [power] = mcnemar_power(share, discordant, compared.n, level=compared.sampling.level)
-        assumption = (
-            "" if np.isnan(mde) else "; the smallest detectable difference supposes that more items are"
-        )
-        yield (
-            f"With {percent(share)} of the items discordant no difference has a power of"
-            f" {percent(POWER)} (at most {percent(power)}){assumption}."
-        )
-
-
-def _describe_seeds(compared: Comparison) -> Iterator[str]:
-    """Yield notes on what p has in it of other trainings."""
+def _trained_note(compared: Comparison) -> list[str]:
+    """Return the note on models of which p knows a single training."""
     number = [right.shape[1] for right in compared.by_seed]
     if min(number) > 1:
-        if min(number) == 2:  # noqa: PLR2004 - the least that has a spread
-            yield "Two seeds tell little of the spread between seeds: three or more are better."
-        return
-    yield from trained_note([
+        return []
+    return trained_note([
         label for label, source, k in zip(compared.labels, compared.sources, number, strict=True)
         if k > 1 or training_seeds(source.info)
     ])  # fmt: skip
@@ -302,31 +269,20 @@ def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool
 def compare_pair(a: pd.DataFrame, b: pd.DataFrame, sampling: BootstrapSettings) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
     compared, pair = align(None, [a, b], **sampling._asdict()), np.array([[0], [1]])
-    units, test = compared.units, compared.tests(pair)
-    notes = [*compared.warnings, *_describe_units(compared), *_describe_seeds(compared)]
-    if units.by == "item" and "lambada" in a["dataset"].unique():
-        notes.append(f"{bootstrap.LAMBADA}.")
+    units, test, accuracies = compared.units, compared.tests(pair), compared.shares.mean(axis=1)
+    is_few = units.number <= bootstrap.FEW_AT_LOW_ACCURACY and accuracies.min() < bootstrap.LOW_ACCURACY
+    notes = [*compared.warnings, *units_note(units.by, units.number, is_few=is_few), *_trained_note(compared)]
     (mean,), *bounds = compared.log_prob_intervals(pair)
     log_probs = log_prob_difference(*compared.log_prob)
     present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
     by_seed = all(right.shape[1] > 1 for right in compared.by_seed)
-    if by_seed and present.any():
-        notes.append("Log-probabilities are means over seeds, and have no test.")
-    elif present.any() and np.isfinite(log_probs[present]).all():
-        p_log_prob, exact, is_bound = bootstrap.sign_flip(
+    if not by_seed and present.any() and np.isfinite(log_probs[present]).all():
+        p_log_prob, _, is_bound = bootstrap.sign_flip(
             log_probs[present], units.subset(present), sampling.resamples, sampling.seed
         )
-        signs = "exact" if exact else f"{sampling.resamples:,} random choices of signs"
-        notes.append(f"p of the log-probabilities is of a sign-flip test by {units.by}, {signs}.")
-    if present.any() and not present.all():
-        notes.append(f"Log-probabilities are compared on {int(present.sum()):,} items.")
-    if np.isnan(test.p[0]):
-        notes.append("There is no p: they do not do the same task.")
-    else:
-        notes += _describe_power(test, compared)
     if other_event(*compared.value_sets):
         p_log_prob, is_bound = None, False
-    accuracies = compared.shares.mean(axis=1)
+    traits: Any = compared.distinctions.astype(object).replace({pd.NA: None}).to_dict("list")
     return Significance(
         a=compared.labels[0], b=compared.labels[1], n=compared.n,
         accuracy_a=float(accuracies[0]), accuracy_b=float(accuracies[1]),
@@ -334,8 +290,10 @@ def compare_pair(a: pd.DataFrame, b: pd.DataFrame, sampling: BootstrapSettings) 
         p_value=float(test.p[0]), test=test.test[0], mde=float(test.mde[0]),
         n_only_a=int(test.only_a[0]), n_only_b=int(test.only_b[0]),
         resampled_by=units.by, n_units=units.number,
+        n_log_prob=int(present.sum()),
         log_prob_difference=float(mean) if present.any() else None,
         log_prob_interval=None if p_log_prob is None else (float(bounds[0][0]), float(bounds[1][0])),
         log_prob_p_value=p_log_prob, log_prob_p_is_bound=is_bound,
         **sampling._asdict(), notes=tuple(notes),
+        distinctions=tuple((name, *values) for name, values in traits.items()),
     )  # fmt: skip

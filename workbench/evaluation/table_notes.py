@@ -39,6 +39,7 @@ SUB_TOKENS = (
 )
 UNKNOWN = "Answers that are not among the words of the model count as wrong: {each}."
 BOUNDS = "Ranks that are only lower bounds, so median ranks may be too low: {each}."
+UNITS = "Intervals may be too narrow, and p too small: {each}."
 TRAINED = "The test is of single trainings, and another seed may differ: {each}."
 
 _NAMED = 4  # models that a sentence names
@@ -68,6 +69,14 @@ def unknown_note(shares: Mapping[str, float]) -> list[str]:
 def trained_note(labels: Sequence[str]) -> list[str]:
     """Name the models of which there is a single training."""
     return [TRAINED.format(each=_names(labels))] if labels else []
+
+
+def units_note(by: str, number: int, *, is_few: bool) -> list[str]:
+    """Return a note on items whose novels are not known, or on a small number of novels."""
+    if by == "item":
+        each = "items of one novel are not independent, and not every item names its novel"
+        return [UNITS.format(each=each)]
+    return [UNITS.format(each=f"there are {number:,} novels")] if is_few else []
 
 
 def items_note(counts: Mapping[str, int], n: int) -> list[str]:
