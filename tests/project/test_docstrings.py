@@ -46,7 +46,6 @@ def public():
         lambada.recorded,
     ]
     things |= {f"{f.__module__}.{f.__name__}": f for f in made}
-    things |= {f"Items.{name}": getattr(wb.Items, name) for name in ("query", "query_only", "passage_only")}
     things |= {f"people.{name}": getattr(wb.people, name) for name in wb.people.__all__}
     things |= {f"models.{(kind := model_class(name)).__name__}": kind for name in BUILT_IN} | NAMED
     return {

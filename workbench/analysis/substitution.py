@@ -78,7 +78,7 @@ def rename(items: Items, annotations: pd.DataFrame | None = None, *, seed: int =
     ('plain (renamed)', True)
     """
     check_items(items, "rename")
-    check_whole(items)
+    check_whole(items.frame["variant"])
     spans_of = name_spans(items, annotations)
     pool = NamePool(names(items, spans_of))
     records = [_renamed(item, spans, pool, seed) for item, spans in zip(items, spans_of, strict=True)]

@@ -63,6 +63,9 @@ class Items:
     >>> long = items.where([len(item.tokens) > 80 for item in items])
     >>> len(items), len(items[:5]), len(items.sample(7)), items[0].answer
     (222, 5, 7, 'colonel')
+    >>> question = wb.load("sample", variant="cbt").query_only()[0]
+    >>> question.context, question.passage == question.query
+    ([], True)
     """
 
     def __init__(
@@ -212,8 +215,36 @@ class Items:
         items.attrs["filter"] = f"({earlier}) and ({where})" if earlier else where
         return items
 
-    query_only = ablation.query_only
-    passage_only = ablation.passage_only
+    def query_only(self, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
+        """Return the items with the query alone as text: the context is removed.
+
+        What a model gets right of them, it gets right without the passage (Kaushik and Lipton 2018, section
+        3). Train on ``questions.query_only()`` to measure how far the query alone goes. Ids, answers and
+        candidates stay; the variant ends in ``(query only)``, which results add to the names of models.
+
+        Parameters
+        ----------
+        candidates_as_context : bool, default False
+            Put one sentence before the query, with each candidate once in random order: for models that
+            choose a word of the context, such as the attention-sum reader.
+        seed : int, default 0
+            Seed of this order, which depends neither on the answer nor on how the candidates are listed.
+
+        Raises
+        ------
+        DataError
+            If the items are ablated or renamed already, or lack candidates that are wanted as context.
+        """
+        seed_of_candidates = seed if candidates_as_context else None
+        return self._ablated(partial(ablation.query_only, seed=seed_of_candidates))
+
+    def passage_only(self) -> Items:
+        """Return the items with the blank alone as query, whose words are removed; see :meth:`query_only`."""
+        return self._ablated(ablation.passage_only)
+
+    def _ablated(self, change: Callable[[Item], Item]) -> Items:
+        ablation.check_whole(self._frame["variant"])
+        return self.from_records(map(change, self), attrs=self.attrs, problems=self.problems)
 
     @property
     def extra(self) -> pd.DataFrame:
