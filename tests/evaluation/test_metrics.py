@@ -111,6 +111,14 @@ def test_novels_are_resampled_where_every_item_names_one():
     assert by_novel > 3 * by_item
 
 
+def test_intervals_that_may_be_too_narrow_are_named():
+    for books, right, texts in ((5, 0.5, ["5 novels"]), (30, 0.5, []), (30, 0.05, ["30 novels"])):
+        notes = evaluate(made(300, books=books, right=right, oov=0), **QUICK).attrs["note"]
+        assert len(notes) == len(texts)
+        assert all(text in note for text, note in zip(texts, notes, strict=True))
+    assert "not every item names its novel" in evaluate(made(9), **QUICK).attrs["note"][0]
+
+
 def test_where_resampling_says_nothing_wilson_does():
     none = one(made(90, books=5, right=0))
     assert none["interval"] == "Wilson"

@@ -151,7 +151,7 @@ def test_what_training_made_of_a_seed_may_differ():
     for k, row in enumerate(RIGHT):
         info = {"settings": {"seed": k, "clip": 1}, "steps": 9 + k}
         runs.append(run(predicted(row), f"r{k}", seed=0, config={"info": info, "weights": f"{k}f"}))
-    assert "seeds 0, 1, 2" in wb.replicates(runs).attrs["note"][0]
+    assert "seeds 0, 1, 2" in wb.replicates(runs).to_markdown()
 
 
 def test_stored_runs_of_several_seeds(tmp_path, monkeypatch):

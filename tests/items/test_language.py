@@ -149,7 +149,7 @@ def test_what_is_over_several_languages_says_so(items, runs):
     )
     board = wb.leaderboard(runs, by=["dataset", "split"], published=False)
     assert board["place"].isna().all()
-    assert "several languages together, so rank by variant: A; B." in board.attrs["warnings"][-1]
+    assert "Language: German and English." in board.attrs["warnings"][-1]
     assert wb.leaderboard(runs, published=False)["place"].tolist() == [1, 2, 1, 2]
 
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.predictions.signature import resampling_unit
-from workbench.render.numbers import percent
 from workbench.storage.errors import DataError
 
 Floats = npt.NDArray[np.float64]
@@ -28,8 +27,6 @@ FEW = 20
 """Novels below which intervals from resampled novels are known to be too narrow."""
 FEW_AT_LOW_ACCURACY, LOW_ACCURACY = 50, 0.1
 """The same, where a model is right on less than this share of the items."""
-LAMBADA = "LAMBADA's release does not say which novel a passage is from"
-"""Why its items cannot be resampled by novel."""
 
 _BLOCK = 1_500_000  # weights held at a time
 _KEPT = 16_000_000  # weights kept of all draws, 64 MB
@@ -87,25 +84,6 @@ def units(book_id: pd.Series[Any]) -> Units:
         codes, books = pd.factorize(book_id, sort=True)
         return Units(codes.astype(np.int64), len(books), "novel")
     return Units(np.arange(len(book_id), dtype=np.int64), len(book_id), "item")
-
-
-def describe_resampling(by: str, number: int, accuracy: float = 1.0) -> str:
-    """Describe in words the units of resampling and the scope of the interval.
-
-    `accuracy` is the least one that has an interval.
-    """
-    if by == "novel":
-        few = f"; with fewer than {FEW} novels such intervals are too narrow" if number < FEW else ""
-        if FEW <= number <= FEW_AT_LOW_ACCURACY and accuracy < LOW_ACCURACY:
-            few = (
-                f"; with up to {FEW_AT_LOW_ACCURACY} novels and accuracies below {percent(LOW_ACCURACY)} such"
-                " intervals are too narrow"
-            )
-        return f"whole novels were resampled ({number:,} novels){few}"
-    return (
-        "items were resampled, as not every item names its novel; items of one novel are not"
-        " independent, so intervals may be too narrow"
-    )
 
 
 def resample(

@@ -15,7 +15,7 @@ from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import (
     SPREAD,
-    note,
+    interval_notes,
     shown_measures,
     spread_columns,
     typed,
@@ -25,18 +25,13 @@ from workbench.evaluation.model_predictions import differing, protocol_of
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
 from workbench.evaluation.slices import check_group_names
-from workbench.evaluation.table_notes import training_note, unknown_note
+from workbench.evaluation.table_notes import languages_note, training_note, unknown_note
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH
 from workbench.predictions.signature import VARIANT
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 
 _PUBLISHED = ("published", "source")
-_REPORTED = (
-    "Published rows are as printed in their sources: on all items, without intervals or tests, and under the "
-    "evaluation rules of the source."
-)
-_FAIR = "Places are given among runs on the same items with the same candidates."
 _AGAINST = ("difference", "difference_low", "difference_high", "mde", "n_paired", "p", "p_holm", "p_fdr_bh")
 _SHOWN = (
     with_interval(
@@ -167,13 +162,10 @@ def leaderboard(
     reported = _published(names, chosen, datasets) if published else {}
     rows: list[dict[str, Any]] = []
     keys = [*names, "protocol"]
-    unplaced: list[str] = []
     for key in sorted(groups or reported, key=lambda key: tuple(map(str, key))):
         published_rows = reported.get(key, [])
         contest = _contest(groups.get(key, []), len(published_rows))
         ranked = _merged_ranking(_ranked(groups.get(key, []), contest, measures), published_rows)
-        if not _is_mixed(ranked):
-            unplaced += [row["model"] for row in ranked if not (row["published"] or row["in_contest"])]
         rows += [dict(zip(keys, key, strict=True)) | row for row in ranked]
     measures.close()
     apart = _add_distinctions([row for row in rows if not row["published"]], keys)
@@ -187,16 +179,10 @@ def leaderboard(
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
     read = {row["model"]: (round(share * row["n"]), row["n"]) for row, share in shares}
-    several = [row["model"] for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
-    pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
-    unequal = [f"{_FAIR} Without a place: {'; '.join(unplaced)}."] if unplaced else []
-    unknown = unknown_note(unknown_shares(measured, names))
-    warnings = [*training_note(read), *unknown, *pooled, *unequal]
-    table.attrs |= {"note": note(measured, datasets, sampling), "warnings": warnings}
-    if below := [row["model"] for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
-        table.attrs["note"] += f" Smaller than the smallest detectable difference (MDE): {'; '.join(below)}."
-    if len(table) > len(measured):
-        table.attrs["note"] += f" {_REPORTED}"
+    languages = [sorted({names[2] for names in row.get("sets", ())}) for row in rows]
+    pooled = languages_note({name for names in languages if len(names) > 1 for name in names})
+    warnings = [*training_note(read), *unknown_note(unknown_shares(measured, names)), *pooled]
+    table.attrs |= {"note": interval_notes(measured), "warnings": warnings}
     return Table(table, _layout(table, keys, apart))
 
 

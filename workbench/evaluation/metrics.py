@@ -26,7 +26,13 @@ from workbench.evaluation.model_predictions import (
     source_of,
 )
 from workbench.evaluation.slices import check_group_names, grouped, joined
-from workbench.evaluation.table_notes import asked_items, shared_notes, training_note, unknown_note
+from workbench.evaluation.table_notes import (
+    asked_items,
+    shared_notes,
+    training_note,
+    units_note,
+    unknown_note,
+)
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
 from workbench.predictions import measures
@@ -130,9 +136,9 @@ def evaluate(
         columns `n_seeds`, `seed_sd` (standard deviation of the accuracy between seeds, with n - 1),
         `seed_min`, `seed_max`, and `spread`, which says this in words.
 
-        All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says what was
-        resampled, and why; ``.attrs["warnings"]`` names runs that are on other items of a split, or had other
-        candidates for the same ones.
+        All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says where they may be too
+        narrow; ``.attrs["warnings"]`` names runs that are on other items of a split, or had other candidates
+        for the same ones.
 
     Examples
     --------
@@ -145,7 +151,6 @@ def evaluate(
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     check_group_names(names, {*MEASURES, *SPREAD, *_REMARKS})
     rows: list[dict[str, Any]] = []
-    datasets: set[str] = set()
     models = predictions_of(runs, items, pool=True, columns=columns_read(names))
     counts: dict[str, tuple[int, int]] = {}
     names_of_models, apart = labels(models), distinctions(models)
@@ -161,7 +166,6 @@ def evaluate(
             frame = joined(predictions, names, items, annotations)
             if "language" in names and "language" not in frame:
                 frame["language"] = frame["variant"].map(language)
-            datasets.update(frame["dataset"].dropna().unique())
             in_training, is_asked = frame["in_training"], frame["correct"].notna()
             counts[label] = int(in_training[is_asked].sum()), int(is_asked.sum())
             head = {"model": source.model, "run": source.run, **traits}
@@ -181,7 +185,7 @@ def evaluate(
     asked = [asked_items(frame, label) for frame, label in zip(models, names_of_models, strict=True)]
     warnings = [*training_note(counts), *shared_notes(asked), *unknown_note(unknown_shares(table, names))]
     warnings += dict.fromkeys(note for frame in models for note in source_of(frame).notes)
-    table.attrs |= {"note": note(table, datasets, sampling), "warnings": warnings}
+    table.attrs |= {"note": interval_notes(table), "warnings": warnings}
     groups = (_group_column(table[name]) for name in [*apart.columns, *names] if name != "model")
     layout = (TableColumn("model"), *groups, *shown_measures(table))
     return Table(table, TableLayout("Accuracy, perplexity and median rank", layout, signature="signature"))
@@ -470,27 +474,15 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: dtype for name, dtype in dtypes.items() if name in table.columns})
 
 
-def note(table: pd.DataFrame, datasets: Iterable[str], sampling: BootstrapSettings) -> str:
-    """Return the note on the intervals of a table of measures."""
-    if not len(table):
-        return "There are no predictions."
-    level, resamples, seed = sampling
-    sentences = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
+def interval_notes(table: pd.DataFrame) -> list[str]:
+    """Return the notes on intervals of a table of measures that may be too narrow."""
+    notes: list[str] = []
     for by, rows in table.groupby("resampled_by", sort=True):
-        least, greatest = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
-        lowest = np.fmin.reduce(rows["accuracy"].to_numpy(dtype=float, na_value=np.nan))
-        text = bootstrap.describe_resampling(str(by), least, float(lowest))
-        if least != greatest:
-            text = text.replace(f"{least:,} novels", f"{least:,} to {greatest:,} novels", 1)
-        sentences.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
-        if by == "item" and "lambada" in datasets:
-            sentences.append(bootstrap.LAMBADA)
-    if _only_uncorrected(table):
-        sentences.append(
-            "perplexities of logs of lm-evaluation-harness are of the sub-tokens alone, without the end of"
-            " the word, and have a column of their own"
-        )
-    return f"{'; '.join(sentences)}."
+        number = int(rows["n_novels"].min()) if by == "novel" else 0
+        is_low = bool((rows["accuracy"] < bootstrap.LOW_ACCURACY).any())
+        is_few = number < bootstrap.FEW or (number <= bootstrap.FEW_AT_LOW_ACCURACY and is_low)
+        notes += units_note(str(by), number, is_few=is_few)
+    return notes
 
 
 def unknown_shares(table: pd.DataFrame, names: Sequence[str]) -> dict[str, float]:

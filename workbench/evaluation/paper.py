@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from workbench.datasets import published
-from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.model_predictions import (
@@ -26,7 +25,7 @@ from workbench.evaluation.model_predictions import (
     source_of,
     traits_of,
 )
-from workbench.evaluation.table_notes import asked_items, shared_notes, unknown_note
+from workbench.evaluation.table_notes import asked_items, shared_notes, units_note, unknown_note
 from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
 from workbench.items.items import Items, check_items
@@ -65,10 +64,6 @@ _PERPLEXITY = (
     "Perplexity is exp(-mean ln p) per target word; an answer tied with other words has their mean rank."
 )
 _APART = "No difference is shown where our items are not those of the paper's numbers"
-_RESAMPLED = (
-    "Whole novels were resampled where every item names its novel; else items were, and single runs have"
-    " Wilson's interval of the accuracy."
-)
 _ON_TEST = "The paper's numbers are on the test set."
 _COMPLETION = (
     "The paper's numbers are on all 1,040 questions, that of human readers on 100 of them.",
@@ -551,13 +546,11 @@ def _notes(
         yield f"{_APART}: another data set, split, or a part of it, or another protocol."
     yield (
         f"Intervals are {_PERCENT * sampling.level:g} % confidence intervals of our values."
-        f"{differences} {_RESAMPLED} Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
+        f"{differences} Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
     )
     yield from shared_notes(list(map(asked_items, models, labels(models))))
-    if ours["n_seeds"].notna().any():
-        yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."
-    if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
-        yield f"{bootstrap.LAMBADA}."
+    if (ours["resampled_by"] == "item").any():
+        yield from units_note("item", 0, is_few=False)
     seeds = {f"{each.model}: {each.info['seed']}" for each in map(source_of, models) if "seed" in each.info}
     if seeds:
         yield f"Seeds of the runs: {'; '.join(sorted(seeds))}."

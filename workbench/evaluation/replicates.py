@@ -13,8 +13,8 @@ from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import (
     MEASURES,
     SPREAD,
+    interval_notes,
     measure,
-    note,
     shown_measures,
     typed,
     unknown_shares,
@@ -128,14 +128,13 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     rows = [{"model": model, "word_class": name} | measure(each, sampling) for name, each in frames.items()]
     table = typed(pd.DataFrame(rows, columns=["model", "word_class", *MEASURES, *SPREAD]))
     table = table.astype({"word_class": "str"})
-    of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
-    mean = f"Accuracy is the mean over {len(models)} runs that differ in the seed alone{of_seeds}"
-    how = note(table, set(frame["dataset"].dropna()), sampling)
+    which = f"seeds {', '.join(seeds)}" if seeds else f"{len(models)} seeds"
     table.attrs["warnings"] = unknown_note(unknown_shares(table, ["word_class"]))
-    table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
+    table.attrs["note"] = interval_notes(table)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
     bounds = (TableColumn(name, "share") for name in ("seed_min", "seed_max"))
-    layout = TableLayout(f"{model}: {len(models)} seeds", (heading, *shown_measures(table)[:2], *bounds))
+    columns = (heading, *shown_measures(table)[:2], *bounds)
+    layout = TableLayout(f"{model}, mean of {which}", columns, signature="signature")
     return Replicates(table, layout, pooled=frame, replicated=models)
 
 

@@ -5,7 +5,7 @@ That on answers that differ from the items' by marks alone is of :mod:`workbench
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,14 @@ def units_note(by: str, number: int, *, is_few: bool) -> list[str]:
         each = "items of one novel are not independent, and not every item names its novel"
         return [UNITS.format(each=each)]
     return [UNITS.format(each=f"there are {number:,} novels")] if is_few else []
+
+
+def languages_note(languages: Collection[str]) -> list[str]:
+    """Name the languages if there are several."""
+    if len(languages) <= 1:
+        return []
+    names = " and ".join(map(language_name, sorted(languages)))
+    return [PROTOCOL.format(column=label_of("language"), each=names)]
 
 
 def items_note(counts: Mapping[str, int], n: int) -> list[str]:
@@ -158,8 +166,7 @@ def _value_notes(tables: Mapping[str, pa.Table], of_items: set[str] | None) -> I
     if len(texts) == 1 and of_items is not None:
         variants["items given"] = of_items
     yield from _differing(PROTOCOL if len(texts) == 1 else TASK, "variant", variants)
-    if len(languages := languages_of(set().union(*variants.values()))) > 1:
-        yield PROTOCOL.format(column=label_of("language"), each=" and ".join(map(language_name, languages)))
+    yield from languages_note(languages_of(set().union(*variants.values())))
     for name, sentence in _SENTENCES.items():
         values = {label: of_model[name] for label, of_model in sets.items()}
         if name == "unknown":
