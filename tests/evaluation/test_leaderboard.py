@@ -282,7 +282,6 @@ def test_a_ranking_of_stored_runs_has_the_measures_of_evaluate():
     others = table[table["p"].notna()]
     for column, method in (("p_holm", "holm"), ("p_fdr_bh", "fdr_bh")):
         assert others[column].tolist() == pytest.approx(multipletests(others["p"], method=method)[1].tolist())
-    pd.testing.assert_frame_equal(table, ours(names), check_exact=True)
 
 
 def test_what_is_known_stays_and_a_damaged_run_is_not_measured_again(no_data):

@@ -17,7 +17,7 @@ from workbench.evaluation.bootstrap import BootstrapSettings, Units
 from workbench.evaluation.paired import Seeds, accuracy_tests, mcnemar_power, minimum_detectable_effect
 from workbench.evaluation.replicates import replicates
 from workbench.evaluation.significance import significance
-from workbench.render.numbers import MINUS, percent
+from workbench.render.numbers import MINUS
 
 QUICK = {"resamples": 100}
 
@@ -98,9 +98,7 @@ def test_items_are_paired_by_their_id():
     a, b = pair(100)
     part = significance(a, made(100, seed=2, right=0.3, model="other", first=20), **QUICK)
     assert part.n == 80
-    assert "100 (“made”, “other”); 80 are common to all." in part.notes[0]
     every = significance(a, b, **QUICK)
-    assert not any("did not predict" in note for note in every.notes)
     assert every == significance(a.sample(frac=1, random_state=1), b, **QUICK)
 
 
@@ -113,21 +111,12 @@ def test_intervals_that_may_be_too_narrow_are_named(books, right, text):
     assert text in " ".join(significance(a, b, **QUICK).notes)
 
 
-def test_what_makes_a_comparison_doubtful_is_said():
-    a = made(oov=0)
-    b = made(oov=0.25, seed=1, model="b", unknown="shared", vocabulary_size=70_000, variant="capitalised")
-    test = significance(a, b, **QUICK)
-    notes = " ".join(test.notes)
-    for text in (
-        "not the same task, so there is no p. Variant: plain (“made”); capitalised (“b”).",
-        "Perplexities and ranks are not comparable. Vocabulary: 1,000 (“made”); 70,000 (“b”).",
-        f"count as wrong: {percent((b['known'] == False).mean())} (“b”).",  # noqa: E712
-        "not comparable. Unknown answers: unk (“made”); shared (“b”).",
-    ):
-        assert text in notes
+def test_another_task_has_no_p_and_another_vocabulary_none_of_log_probabilities():
+    a, b = made(oov=0), made(oov=0.25, seed=1, model="b", unknown="shared", vocabulary_size=70_000)
+    test = significance(a, b.assign(variant="capitalised"), **QUICK)
     assert (np.isnan(test.p_value), test.log_prob_p_value) == (True, None)
     assert "(no p: not the same task, " in str(test)
-    other_words = significance(a, b.assign(variant="plain"), **QUICK)
+    other_words = significance(a, b, **QUICK)
     assert other_words.p_value == significance(a, made(oov=0.25, seed=1, model="b"), **QUICK).p_value
     assert other_words.log_prob_p_value is None
 
