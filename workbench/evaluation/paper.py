@@ -63,7 +63,10 @@ _SOURCES = {
 _PERPLEXITY = (
     "Perplexity is exp(-mean ln p) per target word; an answer tied with other words has their mean rank."
 )
-_APART = "No difference is shown where our items are not those of the paper's numbers"
+_APART = (
+    "No difference is shown where our items are not those of the paper's numbers: another data set, split, or"
+    " a part of it, or another protocol."
+)
 _ON_TEST = "The paper's numbers are on the test set."
 _COMPLETION = (
     "The paper's numbers are on all 1,040 questions, that of human readers on 100 of them.",
@@ -530,24 +533,14 @@ def _notes(
     values = {name: ours[name].dropna().unique().tolist() for name in ("variant", *VARIANT)}
     texts = {label(name): ", ".join(map(str, each)) for name, each in values.items() if each}
     yield f"{'. '.join(f'{name}: {text}' for name, text in texts.items())}."
-    if values["vocabulary_size"]:
-        yield (
-            "An answer outside the vocabulary counts as wrong and has the rank after the last word. Its"
-            " probability is that of <unk> (unk), that divided by the number of words that <unk> stands for"
-            " (shared), or not defined (none)."
-        )
     lost: dict[str, float] = {}
     for cell in ours[(ours["measure"] == "accuracy") & (ours["n_known"] > 0)].to_dict("records"):
         lost[cell["model"]] = max(lost.get(cell["model"], 0.0), 1 - cell["n_known"] / cell["n"])
     yield from unknown_note(lost)
-    compared = ours["difference"].notna()
-    differences = " Differences are ours minus the paper's." if compared.any() else ""
-    if (ours["printed"].notna() & ~compared & ours["n"].gt(0)).any():
-        yield f"{_APART}: another data set, split, or a part of it, or another protocol."
-    yield (
-        f"Intervals are {_PERCENT * sampling.level:g} % confidence intervals of our values."
-        f"{differences} Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
-    )
+    if (ours["printed"].notna() & ours["difference"].isna() & ours["n"].gt(0)).any():
+        yield _APART
+    level, resamples, seed = sampling
+    yield f"Intervals: {_PERCENT * level:g} %, bootstrap with {resamples:,} replicates, seed {seed}."
     yield from shared_notes(list(map(asked_items, models, labels(models))))
     if (ours["resampled_by"] == "item").any():
         yield from units_note("item", 0, is_few=False)
