@@ -139,6 +139,7 @@ function chartsOf(c) {
       if (i && n - i < (open ? every : every / 2)) break; // no room for its number
       const tick = h("span", {}, short(starts[i]));
       tick.style.left = `${(100 * (i + (single ? 0.5 : 0))) / n}%`;
+      if (!single && i === 0) tick.style.transform = "none"; // centred, its left half would be cut
       axis.append(tick);
     }
     if (open) axis.append(h("span", { class: "we-beyond" }, `≥ ${short(starts[n - 1])}`));
