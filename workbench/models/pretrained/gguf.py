@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from workbench.storage.checksums import SUMS, check_checksums, sha256, write_che
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, temporary_folder
 from workbench.storage.paths import cache_home
+from workbench.storage.progress import progress_bar
 
 VERSION = 2
 """Raised when another folder is made of the same file."""
@@ -77,7 +79,8 @@ def convert(file: Path) -> Converted:
         with temporary_folder(home) as alone:
             link = alone / "model.gguf"
             link.symlink_to(file.resolve())
-            _convert_into(folder, file, link)
+            with progress_bar(label=f"converting {file.name}", bar_format="{desc} [{elapsed}]"), no_bars():
+                _convert_into(folder, file, link)
         cache.make_room()
     quantisation = read_json(folder / _DESCRIPTION, "this file of a converted model")["quantisation"]
     name = file.name.removesuffix(".gguf")
@@ -87,6 +90,21 @@ def convert(file: Path) -> Converted:
     sums = (folder / SUMS).read_bytes().splitlines(keepends=True)
     sums.sort(key=lambda line: line.endswith(b"  config.json\n"))  # last, as in the identity of stored runs
     return Converted(folder, label, hashlib.sha256(b"".join(sums)).hexdigest())
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """Disable the progress bars of transformers, which a saved notebook shows as missing widgets."""
+    import transformers  # noqa: PLC0415 - heavy, an extra
+
+    logging: Any = transformers.utils.logging
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()
 
 
 def _convert_into(folder: Path, file: Path, link: Path) -> None:

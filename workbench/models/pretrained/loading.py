@@ -16,7 +16,7 @@ import numpy.typing as npt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, remote_code
 from workbench.models.item_words import ReadContext
-from workbench.models.pretrained.gguf import INSTALL, convert, is_gguf
+from workbench.models.pretrained.gguf import INSTALL, convert, is_gguf, no_bars
 from workbench.models.pretrained.known import find_model
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option, reading
@@ -273,7 +273,7 @@ def _load_checkpoint(
     location = source if converted is None else str(converted.folder)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
-    with reading(source, f"this {variant} model", remedy=remedy):
+    with reading(source, f"this {variant} model", remedy=remedy), no_bars():
         config = transformers.AutoConfig.from_pretrained(location, **hub)
         _remove_choices_of_code(config, source, trust=trust_remote_code)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(location, **hub)
