@@ -194,7 +194,8 @@ OPTIONS = {
     "window-memory": {"named": lambda model: same_network(model, name="mine")},
     "masked-lm": {
         "candidate": lambda model: type(model)(
-            model._source["path_or_name"], over="candidate", within_word="l2r", text="detokenised", device="cpu",
+            model._source["path_or_name"], over="candidate", within_word="l2r", text="detokenised",
+            device="cpu",
         )
     },
 }  # fmt: skip
