@@ -566,6 +566,25 @@ def test_counts_follow_the_models_shown():
     assert LISTING.visible_models() == [0, 1, 2, 3], "with all hidden, all are shown"
 
 
+def test_models_count_where_they_predicted():
+    shown, part = 60, [frame.iloc[:part] for frame, part in zip(FRAMES[:3], (60, 40, 20), strict=True)]
+    listing = ComparedItems(align(ITEMS[:shown], part, resamples=50))
+    right = RIGHT.iloc[:shown, :3].where([[True, k < 40, k < 20] for k in range(shown)])
+    n, right = right.notna().sum(axis=1), right.fillna(value=False).sum(axis=1).astype(int)
+    assert listing.counts() == {
+        "all wrong": (right == 0).sum(), "only one right": (right == 1).sum(),
+        "all right": (right == n).sum(),
+    }  # fmt: skip
+    listing.apply({"sort": "disagreement"})
+    disagreement = right * (n - right) / ((n // 2) * (n - n // 2)).clip(lower=1)
+    assert listing.comparison.disagreement.tolist() == disagreement.tolist()
+    assert listing.rows.tolist() == (-disagreement).sort_values(kind="stable").index.tolist()
+    assert not disagreement[40:].any(), "one model alone disagrees with none"
+    listing.apply({"hidden": ["model 0", "model 1"]})
+    counts, alone = listing.counts(), RIGHT["model 2"][:20]
+    assert (counts["all wrong"], counts["all right"]) == ((~alone).sum(), alone.sum())
+
+
 def test_which_two_models_are_compared():
     assert RIGHT.mean().sort_values(ascending=False).index.tolist()[:3] == ["model 3", "model 2", "model 1"]
     for state, two, scattered, subtracted in [

@@ -252,9 +252,13 @@ class Comparison:
     @property
     def disagreement(self) -> Floats:
         """How far its models disagree on each item, 0 (all right, or all wrong) to 1 (half of them)."""
-        number = self.mask.sum(axis=0)
+        return self.disagreement_of(range(self.m))
+
+    def disagreement_of(self, models: Sequence[int]) -> Floats:
+        """Return how far some of the models disagree on each item (n,), of those that predicted it."""
+        number, right = self.mask[list(models)].sum(axis=0), self.correct[list(models)].sum(axis=0)
         largest = (number // 2) * (number - number // 2)
-        return np.asarray(self.n_right * (number - self.n_right) / np.maximum(largest, 1))
+        return np.asarray(right * (number - right) / np.maximum(largest, 1))
 
     @cached_property
     def n_tied(self) -> Floats:

@@ -240,29 +240,36 @@ class ComparedItems(Listing):
     # -- the order of the list
 
     def counts(self) -> dict[str, int]:
-        """Return how many listed items all visible models, exactly one or none answered correctly."""
-        right = self._n_right(self.state)[self.rows]
-        n = self.comparison.mask[self.visible_models()].sum(axis=0)[self.rows]
+        """Return how many listed items the visible models, exactly one or none answered correctly.
+
+        Those count that predicted the item, if there are some.
+        """
+        right, wrong = (counts[self.rows] for counts in self._n_right_and_wrong(self.state))
         return {
-            "all wrong": int((right == 0).sum()),
+            "all wrong": int(((right == 0) & (wrong > 0)).sum()),
             "only one right": int((right == 1).sum()),
-            "all right": int((right == n).sum()),
+            "all right": int(((wrong == 0) & (right > 0)).sum()),
         }
 
-    def _n_right(self, state: Mapping[str, Any]) -> Rows:
-        return np.asarray(self.comparison.correct[self.visible_models(state)].sum(axis=0), dtype=np.int64)
+    def _n_right_and_wrong(self, state: Mapping[str, Any]) -> tuple[Rows, Rows]:
+        """Return how many visible models are right and wrong on each item (n,)."""
+        models = self.visible_models(state)
+        right = self.comparison.correct[models].sum(axis=0)
+        return right, self.comparison.mask[models].sum(axis=0) - right
 
     def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
         return np.argsort(self._weight(state), kind="stable")
 
     def _weight(self, state: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return the sort keys of the list, ascending, NaN last."""
-        sort, right = state["sort"], self._n_right(state).astype(float)
+        sort, (right, wrong) = state["sort"], self._n_right_and_wrong(state)
         if sort == "difference" and (pair := self.difference_pair(state)):
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
                 return np.asarray(self.comparison.log_prob[pair[1]] - self.comparison.log_prob[pair[0]])
         weights: dict[str, NDArray[np.float64]] = {
-            "disagreement": -right * (len(self.visible_models(state)) - right), "all wrong": right,
-            "only one right": np.where(right == 0, np.inf, right), "all right": -right,
+            "disagreement": -self.comparison.disagreement_of(self.visible_models(state)),
+            "all wrong": np.where(right + wrong == 0, np.inf, right),
+            "only one right": np.where(right == 0, np.inf, right),
+            "all right": np.where(right + wrong == 0, np.inf, wrong),
         }  # fmt: skip
         return weights.get(sort, np.zeros(self.comparison.n))
