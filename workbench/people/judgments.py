@@ -303,9 +303,8 @@ def _append(file: Path, rows: Sequence[_Row]) -> None:
     with file.open("ab", buffering=0) as out:
         size = out.tell()
         try:
-            written = out.write(data)
-            if written != len(data):
-                out.write(data[written:])  # raises the system's error
+            while data:  # a disk that is nearly full takes a part, then raises the system's error
+                data = data[out.write(data) :]
             os.fsync(out.fileno())
         except OSError:
             out.truncate(size)
