@@ -179,7 +179,8 @@ def test_a_silent_server_and_no_server_are_named():
 
 
 @pytest.mark.parametrize(("status", "headers", "expected"), [
-    (429, {"Retry-After": "1"}, [1, 1, 1]), (503, {}, [1.0, 2.0]),
+    (429, {"Retry-After": "1"}, [1, 1, 1]), (429, {"Retry-After": "3600"}, [60, 60, 60]),
+    (503, {}, [1.0, 2.0]),
 ])  # fmt: skip
 def test_a_temporary_error_is_tried_again_after_pauses(status, headers, expected, monkeypatch):
     monkeypatch.setattr(completions, "PAUSE", 0.5)

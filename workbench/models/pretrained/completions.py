@@ -26,8 +26,9 @@ from urllib3.util import Retry
 from workbench.items.schema import Span
 from workbench.storage.errors import DataError, check_value, reading
 
-PAUSE = 0.5
-"""Seconds before the second try; each further pause is twice as long, up to a minute."""
+PAUSE, LONGEST_PAUSE = 0.5, 60
+"""Seconds: the second try comes at once, the third after twice the pause, each further one after twice as
+long as the last, up to the longest, also where the server asks for more."""
 CONNECTION = ("key_variable", "remote", "timeout", "retries")
 """Options of a client of a server."""
 
@@ -88,8 +89,8 @@ class CompletionClient:
         self.address = _address(url, remote=remote)
         self.key_variable, self.timeout = key_variable, timeout
         retry = Retry(
-            int(retries), backoff_factor=PAUSE, backoff_max=60, status_forcelist=_TEMPORARY,
-            allowed_methods=None, raise_on_status=False,
+            int(retries), backoff_factor=PAUSE, backoff_max=LONGEST_PAUSE, retry_after_max=LONGEST_PAUSE,
+            status_forcelist=_TEMPORARY, allowed_methods=None, raise_on_status=False,
         )  # fmt: skip
         self._session = requests.Session()
         self._session.trust_env = False  # neither a proxy nor the password of a .netrc
