@@ -12,7 +12,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -62,15 +62,24 @@ def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Memb
             yield from _tar(archive, name)
             return
         with archive.open("rb") as raw:
-            start = raw.read(2)
-            raw.seek(0)
-            if start == b"PK":
+            if _begins(raw) == b"PK":
                 yield from _zip(raw, name)
-            elif start in _OPENERS:
-                with _OPENERS[start](raw) as stream:
-                    yield from _tar(stream, name)
             else:
-                yield from _tar(raw, name)
+                with _decompressed(raw) as stream:
+                    yield from _tar(stream, name)
+
+
+def _begins(raw: IO[bytes]) -> bytes:
+    """Return the first two bytes of a file, which tell its form; it is then at its beginning again."""
+    start = raw.read(2)
+    raw.seek(0)
+    return start
+
+
+def _decompressed(raw: IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+    """Open a tar file that may be packed by gzip, xz or bzip2."""
+    opener = _OPENERS.get(_begins(raw), nullcontext)
+    return opener(raw)  # type: ignore[no-any-return]
 
 
 def _zip(raw: IO[bytes], name: str) -> Iterator[Member]:
@@ -97,14 +106,18 @@ def _open_zstandard(raw: IO[bytes], entry: zipfile.ZipInfo) -> IO[bytes]:
 
 
 def _tar(raw: IO[bytes], name: str) -> Iterator[Member]:
-    stream: Any = _CompleteStream(raw)
-    with tarfile.open(fileobj=stream, mode="r:", errors="replace", encoding="utf-8") as tar:
+    with _open_tar(raw) as tar:
         for entry in tar:
             tar.members = []  # type: ignore[attr-defined]  # the list would hold 380,000 of CNN's questions
             content = tar.extractfile(entry) if entry.isreg() else None
             if content is not None:
                 with content:
                     yield Member(name, entry.name, content)
+
+
+def _open_tar(raw: IO[bytes]) -> tarfile.TarFile:
+    stream: Any = _CompleteStream(raw)
+    return tarfile.open(fileobj=stream, mode="r:", errors="replace", encoding="utf-8")
 
 
 class _CompleteStream:
@@ -151,10 +164,13 @@ def unpacked(archive: Path) -> Path:
 
 def _extract(archive: Path, out: Path) -> None:
     """Write the files of an archive, but for tar files in it; an error if a path leads out of the folder."""
-    if not zipfile.is_zipfile(archive):
-        with tarfile.open(archive) as tar:
-            tar.extractall(out, (entry for entry in tar if not entry.name.endswith(".tar")), filter="data")
-        return
+    with archive.open("rb") as raw:
+        if _begins(raw) != b"PK":
+            with _decompressed(raw) as stream, _open_tar(stream) as tar:
+                tar.extractall(
+                    out, (entry for entry in tar if not entry.name.endswith(".tar")), filter="data"
+                )
+            return
     with zipfile.ZipFile(archive) as packed:
         names = [name for name in packed.namelist() if not name.endswith(".tar")]
         for name in names:
