@@ -16,7 +16,7 @@ _WIDTH, _STEP = 380, 30  # pixels: of a panel, of a bar
 
 
 def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return how many items each step kept and dropped, one row a step and outcome.
+    """Return how many items each step kept and dropped, one row per step and outcome.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
     Parameters
     ----------
     steps : DataFrame
-        What ``manifest.to_frame()`` or :func:`workbench.people.funnel` returns: one row a step with ``step``,
-        ``n_in``, ``n_out``, and perhaps ``unit``, ``n_open`` (still being judged), ``n_not_drawn`` (of a
-        sample) and ``reasons``.
+        What ``manifest.to_frame()`` or :func:`workbench.people.funnel` returns: one row per step with
+        ``step``, ``n_in``, ``n_out``, and perhaps ``unit``, ``n_open`` (still being judged), ``n_not_drawn``
+        (of a sample) and ``reasons``.
 
     Returns
     -------

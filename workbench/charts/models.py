@@ -174,7 +174,7 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
 def context_curve(
     data: pd.DataFrame | Mapping[str, Mapping[Reads, Any]],
 ) -> alt.LayerChart | alt.HConcatChart:
-    """Draw accuracy by how much of the context is read, one line a model or for people.
+    """Draw accuracy by how much of the context is read, one line per model or for people.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ def influence_curve(
     resamples: int = 2000,
     seed: int = 0,
 ) -> alt.LayerChart:
-    """Draw the mean influence of parts by their distance from the answer, one line a model.
+    """Draw the mean influence of parts by their distance from the answer, one line per model.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def influence_curve(
     Returns
     -------
     alt.LayerChart
-        Bars are the intervals; the distance has a logarithmic scale. It holds one row a model and bin.
+        Bars are the intervals; the distance has a logarithmic scale. It holds one row per model and bin.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def accuracy(
     runs : Run, DataFrame or str, or several of these
         Predictions; each model has a colour of its own.
     annotations : DataFrame or Items, optional
-        One row an item, with ``item_id`` as a column or the index, where `by` is a column of it.
+        One row per item, with ``item_id`` as a column or the index, where `by` is a column of it.
     by : str
         The column: a choice, a truth value or a number, such as ``target_class`` or ``mention_distance``; of
         the predictions, of annotations, or of one's own (``items.extra``), which a stored run knows.

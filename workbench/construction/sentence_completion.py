@@ -274,7 +274,7 @@ def export_options(questions: Items, path: Path | str) -> pd.DataFrame:
     questions : Items
         Of `questions`.
     path : path
-        CSV file with one row an alternate: ``item_id``, ``answer``, ``alternate``, ``sentence`` (with the
+        CSV file with one row per alternate: ``item_id``, ``answer``, ``alternate``, ``sentence`` (with the
         alternate in place of the answer), and the empty column ``chosen``.
 
     Raises

@@ -313,7 +313,7 @@ class Comparison:
         ]
 
     def _measured(self, replicates: Sequence[dict[str, Floats] | None]) -> pd.DataFrame:
-        """Return the measures, one row a model, with bounds from the replicates of each of `_groups`."""
+        """Return the measures, one row per model, with bounds from the replicates of each of `_groups`."""
         frames = []
         for (models, units, values), drawn in zip(self._groups, replicates, strict=True):
             columns = measured_columns(values, drawn, units, self.sampling, several=self._several[models])
@@ -323,7 +323,7 @@ class Comparison:
         return pd.concat(frames).sort_index().astype({"n_novels": "Int64"})
 
     def points(self) -> pd.DataFrame:
-        """Return the measures of `table` that need no resampling: one row a model.
+        """Return the measures of `table` that need no resampling: one row per model.
 
         Columns are `label`, `n`, those of the measures that tables show, `n_perplexity`, `n_seeds` (1 for a
         single run), and of replicates `seed_sd`, `seed_min`, `seed_max`, `spread`
@@ -353,7 +353,7 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.evaluate`.
 
-        One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
+        One row per model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
         `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`, `n_novels`,
         `model`, `run`, and those of seeds and of `distinctions`, as `points` has them. NaN: not known.
         """
@@ -370,7 +370,7 @@ class Comparison:
         Returns
         -------
         DataFrame
-            One row a pair, ``a < b``:
+            One row per pair, ``a < b``:
 
             `a`, `b`, `label_a`, `label_b`, `n`, `n_only_a`, `n_only_b`
                 Places and labels of the models; items that both predicted, and that only one got right.
@@ -483,7 +483,7 @@ class Comparison:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The columns of items, annotations and models, one row an item.
+        """The columns of items, annotations and models, one row per item.
 
         For each model there are ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and
         ``"<label>: log_prob"``; ``n_right`` and ``disagreement`` (from 0 to 1) are over all models.
@@ -535,7 +535,7 @@ class Comparison:
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
         """Return the models' accuracies in each bin of a column, on the items of `mask` (n,).
 
-        One row a bin and model: `key`, `bin` (its label), `label` (of the model), `n`, `accuracy`, `low`,
+        One row per bin and model: `key`, `bin` (its label), `label` (of the model), `n`, `accuracy`, `low`,
         `high` (Wilson; of a mean over replicates it is wider than need be).
         """
         bins = self.bins(column)

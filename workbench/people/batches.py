@@ -64,11 +64,11 @@ def export_step(
         What was judged so far: see `read_judgments`.
     protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
     path : path, default "step.csv"
-        The CSV file: one row a page, with the columns ``page``, ``step``, ``condition``, ``people`` (how many
-        different people are to answer the page), ``guesses`` (words that may be typed for a task), and for
-        each task ``item_1`` (a name without information on the item), ``context_1``, ``left_1``, ``right_1``,
-        ``candidates_1`` and ``exclude_1``: the people who have judged the item at any step, separated by
-        ``|``, who must not get this page.
+        The CSV file: one row per page, with the columns ``page``, ``step``, ``condition``, ``people`` (how
+        many different people are to answer the page), ``guesses`` (words that may be typed for a task), and
+        for each task ``item_1`` (a name without information on the item), ``context_1``, ``left_1``,
+        ``right_1``, ``candidates_1`` and ``exclude_1``: the people who have judged the item at any step,
+        separated by ``|``, who must not get this page.
     step : int, optional
         From 1; by default the first one that has open items.
     people : int, optional

@@ -118,7 +118,7 @@ def expected_cost(
     Returns
     -------
     Table
-        One row a step and one for all: step, condition, n_in, n_judgments, n_pages (full pages but for the
+        One row per step and one for all: step, condition, n_in, n_judgments, n_pages (full pages but for the
         last), price, cost, cost_per_kept (dollars for an item that passes every step), from the means of the
         draws, and the bounds of the two costs.
 

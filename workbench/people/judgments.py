@@ -1,4 +1,4 @@
-"""The table of judgments: one row an answer, on disk as JSON lines, one file a person.
+"""The table of judgments: one row per answer, on disk as JSON lines, one file per person.
 
 Lines are only ever appended. A judgment names its item by id and by a digest of the text's letters and
 digits, so that the judgments of one person can be about many data sets, and the same id elsewhere is another
@@ -65,13 +65,13 @@ def read_judgments(folder: Path | str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     folder : path, optional
-        Folder of the JSON lines, one file a person; ``data/guess`` by default. A folder that does not exist
+        Folder of the JSON lines, one file per person; ``data/guess`` by default. A folder that does not exist
         is an empty table.
 
     Returns
     -------
     DataFrame
-        One row a judgment, with the columns of :data:`workbench.people.judgments.COLUMNS`.
+        One row per judgment, with the columns of :data:`workbench.people.judgments.COLUMNS`.
 
     Raises
     ------
@@ -329,8 +329,8 @@ def score_judgments(
     Returns
     -------
     DataFrame
-        One row a judgment: item_id, person, step, condition, shown, guesses; ``prediction``, the first guess;
-        ``answer``; ``match``, the best of all guesses (:data:`workbench.people.protocols.MATCHES`);
+        One row per judgment: item_id, person, step, condition, shown, guesses; ``prediction``, the first
+        guess; ``answer``; ``match``, the best of all guesses (:data:`workbench.people.protocols.MATCHES`);
         ``correct`` and ``prediction_correct``, whether any guess and whether the first one counts as right;
         ``last_answer``, whether it was this person's last one about the item; response_time, answered.
 

@@ -50,7 +50,7 @@ def states(items: Items, judgments: pd.DataFrame, protocol: str | Protocol = "la
     Returns
     -------
     DataFrame
-        One row an item, in their order: item_id; step, from 1, that it is at or stopped at; state, ``open``,
+        One row per item, in their order: item_id; step, from 1, that it is at or stopped at; state, ``open``,
         ``kept`` (it passed every step) or ``dropped``; reason; n_judged, the people who judged it at this
         step. Judgments after the one that decides do not count.
 
@@ -121,8 +121,8 @@ def funnel(items: Items, judgments: pd.DataFrame, protocol: str | Protocol = "la
     Returns
     -------
     Table
-        One row a step: step, condition, n_in, n_open, n_dropped, n_out, and the shares of all items that the
-        step dropped (``dropped_share``, with Wilson's 95 % interval) and let pass (``passed_share``). For
+        One row per step: step, condition, n_in, n_open, n_dropped, n_out, and the shares of all items that
+        the step dropped (``dropped_share``, with Wilson's 95 % interval) and let pass (``passed_share``). For
         LAMBADA the paper dropped 84 to 86, 6 to 7 and 3 to 5 % (Paperno et al. 2016, section 3.1).
 
     Examples

@@ -177,7 +177,7 @@ def predict(
     Returns
     -------
     Run
-        ``run.predictions`` is the table, one row an item: item_id, model, prediction, correct, p_correct,
+        ``run.predictions`` is the table, one row per item: item_id, model, prediction, correct, p_correct,
         log_prob, rank, top_words, in_training, ... (:data:`workbench.predictions.schema.COLUMNS`); the folder
         lies in ``runs/`` (see :func:`workbench.storage.paths.data_home`).
 
@@ -292,7 +292,7 @@ _SET = ("dataset", "split", "variant")
 
 
 class RunsTable(Table):
-    """The stored runs, one row a run, newest first."""
+    """The stored runs, one row per run, newest first."""
 
     def by(self, column: str) -> Table:
         """Count the runs by a column such as "model", or by "items": runs, finished (the newest), bytes."""
@@ -318,7 +318,7 @@ class RunsTable(Table):
 
 
 def runs() -> RunsTable:
-    """List the stored runs, newest first, one row a run; those that come with the workbench are left out.
+    """List the stored runs, newest first, one row per run; those that come with the workbench are left out.
 
     Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed,
     bytes, version (of the model), outdated (its results have changed since, which a warning says too).

@@ -113,11 +113,11 @@ class Guess(Widget):
         Returns
         -------
         Table
-            One row a person or model and condition: model, condition, n (items), accuracy of the first guess
-            with Wilson's 95 % interval, ``accuracy_any`` of all guesses that the person had (of a model: of
-            as many of its best words), and how many items have a guess that differs from the answer in
-            ``case``, ``number`` or ``spelling`` alone. Models stand
-            beside the sentences alone where their predictions are of these (``items.query_only()``).
+            One row per person or model and condition: model, condition, n (items), accuracy of the first
+            guess with Wilson's 95 % interval, ``accuracy_any`` of all guesses that the person had (of a
+            model: of as many of its best words), and how many items have a guess that differs from the answer
+            in ``case``, ``number`` or ``spelling`` alone. Models stand beside the sentences alone where their
+            predictions are of these (``items.query_only()``).
         """
         judged = self._submitted_judgments()
         rows: list[dict[str, Any]] = []
@@ -478,7 +478,7 @@ def guess(
     person : str, optional
         Who plays; "me" by default.
     folder : path, optional
-        Folder of the table of judgments (:func:`workbench.people.read_judgments`), one file a person;
+        Folder of the table of judgments (:func:`workbench.people.read_judgments`), one file per person;
         ``data/guess`` by default.
     runs : Run, DataFrame or str, or several of these, optional
         Predictions to show beside the answers after a page, and in the score.
