@@ -200,12 +200,12 @@ def _train(arguments: argparse.Namespace) -> None:
     if unknown and not hasattr(family, "fit_defaults"):  # a network checks its settings itself
         raise DataError(
             f"{arguments.model} has no setting {unknown[0]!r}",
-            remedy=f"its settings are {', '.join(sorted(_setting_names(family)))}",
+            hint=f"its settings are {', '.join(sorted(_setting_names(family)))}",
         )
     model = _fit(arguments, family, settings)
     info: dict[str, Any] = getattr(model, "info", {})
     if info.get("stopped") == "interrupted":
-        raise DataError(f"interrupted; its state is in {arguments.out}", remedy="the same command resumes it")
+        raise DataError(f"interrupted; its state is in {arguments.out}", hint="the same command resumes it")
     if not (arguments.out / FILE).is_file():
         model.save(arguments.out)
     say(f"{model.name}: {info.get('stopped', 'finished')}, in {arguments.out}")
@@ -220,7 +220,7 @@ def _fit(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -
     if (items if on_items else texts) is None:
         option = "--dataset" if on_items else "--texts"
         raise DataError(
-            f"{arguments.model} is trained on {family.fitted_on}", remedy=f"name them with {option}"
+            f"{arguments.model} is trained on {family.fitted_on}", hint=f"name them with {option}"
         )
     if on_items:
         return family.fit(items, **settings)
@@ -260,8 +260,8 @@ def _build(family: Any, settings: dict[str, Any]) -> Any:
     try:
         inspect.signature(family).bind(**settings)
     except TypeError as error:
-        remedy = f"its settings are {', '.join(sorted(_setting_names(family)))}"
-        raise DataError(f"{family.__name__}: {error}", remedy=remedy) from None
+        hint = f"its settings are {', '.join(sorted(_setting_names(family)))}"
+        raise DataError(f"{family.__name__}: {error}", hint=hint) from None
     return family(**settings)
 
 

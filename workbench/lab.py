@@ -88,7 +88,7 @@ def start_lab(
 
 
 def missing_parts() -> list[str]:
-    """Return a line for each optional package of the tour that is missing, with the remedy."""
+    """Return a line for each optional package of the tour that is missing, with how to install it."""
     from workbench.models.ngram.kenlm import find_program  # noqa: PLC0415 - with what they import
     from workbench.models.pretrained.known import missing_package  # noqa: PLC0415
 

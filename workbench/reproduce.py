@@ -42,7 +42,7 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
         notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     tagged = [i for i, c in enumerate(notebook.cells) if _PARAMETERS in c.metadata.get("tags", [])]
     if not tagged:
-        raise DataError(f"no cell is tagged {_PARAMETERS!r}", file=path, remedy="tag the first code cell")
+        raise DataError(f"no cell is tagged {_PARAMETERS!r}", file=path, hint="tag the first code cell")
     lines = "\n".join(f"{name} = {value!r}" for name, value in settings.items())
     notebook.cells.insert(tagged[0] + 1, nbformat.v4.new_code_cell(lines))  # type: ignore[no-untyped-call]
     client = NotebookClient(
@@ -96,7 +96,7 @@ def reproduce(
     beginnings = tuple(only) or ("",)
     chosen = [path for path in notebooks(folder) if path.name.startswith(beginnings)]
     if not chosen:
-        raise DataError(f"there is no notebook to run in {folder}", remedy="run it from the project's folder")
+        raise DataError(f"there is no notebook to run in {folder}", hint="run it from the project's folder")
     with writing(target, "this folder"):
         target.mkdir(parents=True, exist_ok=True)
     for path in chosen:

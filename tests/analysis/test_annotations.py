@@ -150,7 +150,7 @@ def test_another_pipeline_or_version_is_another_key(sample, folder, worked, monk
     nlp.to_disk(tmp_path / "ruled")  # of the same name and version
     annotate(items, tmp_path / "ruled")
     assert len(worked) == 2
-    monkeypatch.setattr(annotations, "VERSION", annotations.VERSION + 1)
+    monkeypatch.setattr(annotations, "ANNOTATIONS_VERSION", annotations.ANNOTATIONS_VERSION + 1)
     monkeypatch.setattr(annotations, "_version", annotations._version.__wrapped__)
     annotate(items, folder)
     assert len(worked) == 3

@@ -9,7 +9,7 @@ from spacy.vocab import Vocab
 
 from workbench.analysis import lemmas, tagging
 from workbench.analysis.tagger import narrative, network
-from workbench.analysis.tagger.network import UNKNOWN, Lexicon, fold_token
+from workbench.analysis.tagger.network import UNKNOWN_ID, Lexicon, fold_token
 
 KEY, FORM, SUFFIX, ENDING, PREFIX, SHAPE, USE, ROW, CASE, ENDS, COUNTED, PLACE, REPEATS = range(13)
 
@@ -423,7 +423,7 @@ def test_a_lexicon_is_read_as_it_was_written(lexicon):
     read = Lexicon.from_bytes(lexicon.to_bytes())
     assert same_table(read, lexicon)
     assert [read.row(word) for word in lexicon.words] == list(range(1, len(lexicon.words) + 1))
-    assert read.row("not a form") == UNKNOWN
+    assert read.row("not a form") == UNKNOWN_ID
 
 
 def test_a_file_of_something_else_is_refused():

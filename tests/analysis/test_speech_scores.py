@@ -70,7 +70,7 @@ def test_a_wrong_annotation_is_an_error_with_its_line(data, content, line):
     file.write_text(content, encoding="utf-8")
     error = refused(list, read(data))
     assert (error.line, error.file) == (line, str(file))
-    assert "litbank" in error.remedy
+    assert "litbank" in error.hint
 
 
 def test_missing_files_and_folders_are_told(data, tmp_path, monkeypatch):

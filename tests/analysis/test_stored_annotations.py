@@ -1,4 +1,4 @@
-"""Annotations of some passages are stored with `VERSION`: whoever changes annotations raises it.
+"""Annotations of some passages are stored with `ANNOTATIONS_VERSION`: whoever changes annotations raises it.
 
 ``python tests/analysis/test_stored_annotations.py`` writes the version, the columns and the rows anew.
 """
@@ -24,7 +24,7 @@ def current():
     frame = wb.annotate(Items.concat(items))
     columns = {name: str(dtype) for name, dtype in frame.dtypes.items()}
     rows = json.loads(frame.to_json(orient="split", index=False))["data"]
-    return {"version": annotations.VERSION, "columns": columns, "rows": rows}
+    return {"version": annotations.ANNOTATIONS_VERSION, "columns": columns, "rows": rows}
 
 
 @pytest.mark.usefixtures("no_data")
@@ -32,7 +32,7 @@ def test_the_version_is_that_of_the_stored_annotations():
     computed = current()
     stored = json.loads(FILE.read_text(encoding="utf-8"))
     assert list(computed["columns"]) == list(stored["columns"])
-    assert computed == stored, f"raise `VERSION`, then store the annotations with it: python {__file__}"
+    assert computed == stored, f"raise `ANNOTATIONS_VERSION`, then store them with it: python {__file__}"
 
 
 def text_of(stored):

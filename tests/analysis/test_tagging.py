@@ -165,7 +165,7 @@ def test_an_installed_package_is_found_by_its_name(tmp_path, monkeypatch, ruled)
 def test_what_is_not_installed_is_told_with_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "resource", lambda *parts: tmp_path.joinpath("none", *parts))  # nor our own
     for name in ("en_core_none_sm", "my-own", "en_core_none_trf", "en_narrative"):
-        assert refused(tagging.load, name).remedy
+        assert refused(tagging.load, name).hint
 
 
 def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):

@@ -247,7 +247,7 @@ def test_a_chart_has_so_many_panels_and_no_more(models, n, most):
     data = table([["a"]] * n, [[0.5]] * n, [f"x/{i}" for i in range(n)])
     with pytest.raises(DataError) as error:
         charts.expected({str(k): data for k in range(models)})
-    assert f"items[:{most}]" in error.value.remedy
+    assert f"items[:{most}]" in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_chart_has_so_many_panels_and_no_more(models, n, most):
 )
 def test_what_cannot_be_drawn_is_told(data, answers):
     told = refused(charts.expected, data, answers=answers)
-    assert told.remedy
+    assert told.hint
 
 
 def test_what_is_passed_is_not_changed():

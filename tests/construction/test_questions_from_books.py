@@ -212,7 +212,7 @@ def test_novels_that_items_come_from_are_refused(tagger):
     options = {"pipeline": tagger, "held_out": held_out}
     with pytest.raises(DataError) as error:
         questions(books, **options)
-    assert 'on_overlap="drop"' in error.value.remedy
+    assert 'on_overlap="drop"' in error.value.hint
     items = questions(books, on_overlap="drop", **options)
     assert set(items.frame["book_id"]) == {"a", "c"}
     assert (items.attrs["dropped_books"], items.attrs["books"]) == (["b"], 2)

@@ -21,7 +21,7 @@ def test_the_usual_places_are_searched_with_their_subfolders(no_data, tmp_path, 
     assert len(load("lambada")) == 1
 
 
-def test_what_is_missing_is_named_with_the_places_and_the_remedy(no_data, tmp_path, monkeypatch):
+def test_what_is_missing_is_named_with_the_places_and_the_hint(no_data, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "gone"))
     raised = refused(load, "lambada", "test")
     for part in (f"{tmp_path / 'gone'} (not there)", str(no_data / "raw"), 'wb.fetch("lambada")'):

@@ -152,7 +152,7 @@ def test_predictions_that_are_written_as_csv_are_read_as_answers(file, predicted
 def test_answers_of_people_are_sent_to_where_they_are_read(file):
     rows = pd.DataFrame({"item_id": IDS * 2, "response": ANSWERS * 2, "WorkerId": ["P1"] * 6 + ["P2"] * 6})
     rows.to_csv(file, index=False)
-    assert "people.import_answers" in refused(import_results, file, FEW).remedy
+    assert "people.import_answers" in refused(import_results, file, FEW).hint
 
 
 def test_what_is_imported_goes_wherever_runs_go(file):
@@ -187,7 +187,7 @@ def test_what_is_imported_goes_wherever_runs_go(file):
         ('{"item_id": "a", "prediction": "\\ud800"}\n', 1),
     ],
 )
-def test_errors_name_file_line_and_remedy(file, text, line):
+def test_errors_name_file_line_and_hint(file, text, line):
     text = text.replace('"a"', f'"{IDS[0]}"').replace("\na,", f"\n{IDS[0]},")
     file = file.with_suffix(".txt")
     file.write_text(text)

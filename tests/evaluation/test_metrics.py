@@ -14,7 +14,7 @@ from workbench.charts.models import answers_among
 from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.leaderboard import leaderboard
-from workbench.evaluation.metrics import MEASURES, evaluate, measure
+from workbench.evaluation.metrics import METRIC_COLUMNS, evaluate, measure
 from workbench.evaluation.paper import table as paper_table
 from workbench.models import MaximumFrequency, RandomWord
 from workbench.models.wrapper import measured
@@ -156,7 +156,7 @@ class Brier(measures.Measure):
 
 
 def test_a_measure_may_compute_the_values_of_its_items(monkeypatch):
-    monkeypatch.setattr(measures, "MEASURES", (*measures.MEASURES, Brier()))
+    monkeypatch.setattr(measures, "METRIC_COLUMNS", (*measures.MEASURES, Brier()))
     frame = made(200)
     errors = (1 - np.exp(frame["log_prob"].to_numpy(dtype=float))) ** 2
     row = measure(frame, BootstrapSettings())
@@ -179,7 +179,7 @@ def test_every_measure_is_in_results_and_comparisons():
 @pytest.mark.parametrize("frame", [unknown_answers(made(5)), made(0)])
 def test_groups_without_an_answer_are_no_error(frame):
     table = evaluate(frame)
-    assert list(table.columns) == ["model", "run", *MEASURES, "chance", "subset"]
+    assert list(table.columns) == ["model", "run", *METRIC_COLUMNS, "chance", "subset"]
     assert table[["n", "n_perplexity", "n_tied_items"]].eq(0).all(axis=None)
     assert table[["accuracy", "accuracy_low", "perplexity", "median_rank"]].isna().all(axis=None)
 

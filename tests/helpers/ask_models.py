@@ -80,7 +80,7 @@ class Failing(Counting):
 
     def __init__(self, name="failing", error=None, word=""):
         super().__init__(name)
-        self.error = error or DataError("it ranks no <i>vocabulary</i>", remedy="give candidates")
+        self.error = error or DataError("it ranks no <i>vocabulary</i>", hint="give candidates")
         self.word = word
 
     def predict(self, items, top_k=10, *, seed=0):

@@ -142,8 +142,8 @@ def a_loss_that_is_not_finite_stops_it(device, folder, tolerance=0.0, **options)
     assert train(short, Counting(before=interrupt_at(6)), chosen).stopped == "interrupted"
     with pytest.raises(DataError, match=r"step 8 \(320 words\)") as caught:
         train(network, Counting(), chosen, folder=folder, progress=progress)
-    assert "lower learning rate than 0.02" in caught.value.remedy
-    assert str(folder / "step-00000007") in caught.value.remedy
+    assert "lower learning rate than 0.02" in caught.value.hint
+    assert str(folder / "step-00000007") in caught.value.hint
     assert progress.ended == ["not a number"]
     assert_close(weights(network), weights(short), tolerance)
     state = checkpoint.newest(folder)

@@ -10,7 +10,7 @@ from refused import refused
 
 from workbench.datasets import load
 from workbench.items import schema
-from workbench.items.items import COLUMNS, Item, Items, items_from_frame, items_from_text
+from workbench.items.items import ITEM_COLUMNS, Item, Items, items_from_frame, items_from_text
 
 TEXT = "It rained . The dog ran ."
 SPANS = {"answer_span": (16, 19), "sentences": ((0, 11), (12, 25))}
@@ -85,7 +85,7 @@ def test_access():
         items[9]
     assert repr(items) == "Items(5: 5 x x/dev/plain; licence MIT)"
     empty = Items.from_records([])
-    assert (len(empty), list(empty), list(empty.frame.columns)) == (0, [], list(COLUMNS))
+    assert (len(empty), list(empty), list(empty.frame.columns)) == (0, [], list(ITEM_COLUMNS))
     assert "empty" in repr(empty)
 
 

@@ -125,7 +125,7 @@ def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
         with pytest.raises(DataError) as caught:
             act(*arguments, folder=tmp_path)
         assert (caught.value.file, caught.value.line) == (str(file), 3)
-        assert caught.value.remedy
+        assert caught.value.hint
     assert file.read_bytes() == content
 
 

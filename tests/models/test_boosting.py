@@ -13,7 +13,7 @@ from workbench.items.changes import shortened
 from workbench.items.items import Items, items_from_text
 from workbench.models import MaximumFrequency
 from workbench.models.base import Predictor
-from workbench.models.wrapper import MEASURES, measured
+from workbench.models.wrapper import TRIAL_MEASURES, measured
 
 pytest.importorskip("transformers")
 
@@ -108,7 +108,7 @@ def test_tuning_tries_all_settings_on_few_passes(items, sample_ngram, by, monkey
     for k in windows:
         for alpha in alphas:
             expected = measured(base.boosted(k, alpha).predict(items, 1))
-            np.testing.assert_allclose(trials.loc[(k, alpha), list(MEASURES)].astype(float), expected)
+            np.testing.assert_allclose(trials.loc[(k, alpha), list(TRIAL_MEASURES)].astype(float), expected)
             scores[k, alpha] = expected[1] if by == "accuracy" else -expected[2]
     best = max(sorted(scores), key=scores.get)
     assert (model.k, model.alpha) == best

@@ -64,7 +64,7 @@ def test_every_family_names_item_model_and_cause(name, folders):
         caught = refused(wb.predict, items, model)
         names = [model.name] if name != "ensemble" else [each.name for each in model.models]
         assert any(f"model {each!r}" in str(caught) for each in names)
-        assert "weights" in caught.remedy
+        assert "weights" in caught.hint
     assert not len(wb.runs())
     if getattr(model, "network", None) is not None:
         assert "(float32)" in str(caught)

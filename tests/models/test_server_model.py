@@ -166,7 +166,7 @@ def test_a_server_that_does_not_behave_is_refused_with_the_reason(name):
     with week(REFUSED[name]) as (url, requests):
         caught = refused_model(url)
         assert url in str(caught)
-        assert caught.remedy
+        assert caught.hint
         assert not {"pw", "key=1"} & set(str(caught).split())
     assert name != "500 always" or len(requests) == 3
 
@@ -315,7 +315,7 @@ def test_an_address_or_option_that_is_none_is_refused(url, options):
 def test_a_server_elsewhere_needs_a_word(monkeypatch):
     url = "http://8.8.8.8"
     caught = refused_model(url)
-    assert "remote=True" in caught.remedy
+    assert "remote=True" in caught.hint
     asked = []
 
     def request(_session, *arguments, **_options):

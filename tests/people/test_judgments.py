@@ -41,7 +41,7 @@ def test_what_is_written_is_read_in_the_order_of_the_answers(items, tmp_path):
     frame = people.read_judgments(tmp_path / "new")
     assert frame["person"].tolist() == ["Bo", "../Ada", "Ada"]
     assert frame["guesses"].tolist() == [["“ä”\u2028\n", ""]] * 3
-    assert frame.columns.tolist() == list(table.COLUMNS)
+    assert frame.columns.tolist() == list(table.JUDGMENT_COLUMNS)
     assert frame["response_time"].tolist() == [1.5] * 3
     other = tmp_path / "other"
     assert len(people.add_judgments(frame, other)) == 0
@@ -110,7 +110,7 @@ def test_a_damaged_table_is_one_error_and_stays_as_it_is(name, items, tmp_path):
     damaged = "".join(lines).encode("utf-8", "surrogateescape")
     file.write_bytes(damaged)
     error = refused(people.read_judgments, tmp_path)
-    assert (error.file, bool(error.line), bool(error.remedy)) == (str(file), True, True)
+    assert (error.file, bool(error.line), bool(error.hint)) == (str(file), True, True)
     refused(record_judgments, [row(items[5])], tmp_path)
     assert file.read_bytes() == damaged
 
@@ -127,7 +127,7 @@ def test_a_database_of_a_campaign_is_refused_by_name(name, items, tmp_path):
             error = refused(call, folder)
             assert error.file == str(tmp_path / name)
             assert "a21fd8b1" in str(error)
-            assert f"people.Campaign.open('{tmp_path / name}').judgments()" in error.remedy
+            assert f"people.Campaign.open('{tmp_path / name}').judgments()" in error.hint
 
 
 def test_a_table_that_a_campaign_exported_is_read(items, tmp_path):

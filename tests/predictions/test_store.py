@@ -391,7 +391,7 @@ def test_duckdb_reads_every_cell_of_all_runs(home):
     got = duckdb.read_parquet(files).order("run, item_id").df()
     want = pd.concat([store.find_run(name).predictions for name in names(home)])
     want = want.sort_values(["run", "item_id"])
-    assert got.columns.tolist() == want.columns.tolist() == list(schema.COLUMNS)
+    assert got.columns.tolist() == want.columns.tolist() == list(schema.PREDICTION_COLUMNS)
     for name in want.columns:
         cells, wanted = (frame[name].astype(object).where(frame[name].notna(), None) for frame in (got, want))
         assert cells.tolist() == wanted.tolist(), name

@@ -97,7 +97,7 @@ def test_in_a_checkout_the_notebooks_themselves_are_opened(started, tmp_path, mo
 
 
 @pytest.mark.usefixtures("shipped", "started")
-def test_what_the_tour_lacks_is_named_with_the_remedy(monkeypatch, capsys):
+def test_what_the_tour_lacks_is_named_with_the_hint(monkeypatch, capsys):
     def nothing(name):
         raise DataError(f"no {name}")
 

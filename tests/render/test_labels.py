@@ -3,7 +3,7 @@ import pytest
 from workbench.analysis import annotations, contrast, statistics
 from workbench.construction import manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, metrics
-from workbench.items.schema import COLUMNS
+from workbench.items.schema import ITEM_COLUMNS
 from workbench.people import costs, judgments, reports
 from workbench.predictions import schema, store
 from workbench.probing import context_accuracy, influence, protocols, surprisal
@@ -12,12 +12,12 @@ from workbench.widgets.explore.explore import PANELS
 
 OWN_NAMES = {"a", "b", "n_a", "n_b", "median_a", "median_b"}  # named after the sets
 SHOWN = {
-    "items": COLUMNS,
+    "items": ITEM_COLUMNS,
     "annotations": ("item_id", *annotations.FEATURES.names, "pipeline"),
-    "predictions": schema.COLUMNS,
-    "evaluate": ("model", "run", *metrics.MEASURES),
+    "predictions": schema.PREDICTION_COLUMNS,
+    "evaluate": ("model", "run", *metrics.METRIC_COLUMNS),
     "leaderboard": ("place", *leaderboard.MEASURED, *leaderboard._AGAINST, *leaderboard._PUBLISHED),
-    "statistics": statistics.COLUMNS,
+    "statistics": statistics.STATISTICS_COLUMNS,
     "contrast": (*(set(contrast._COLUMNS) - OWN_NAMES), *(f"p_{kind}" for kind in contrast.CORRECTIONS)),
     "runs": tuple(store._LISTED),
     "shelf": (
@@ -25,15 +25,15 @@ SHOWN = {
         *("duplicate_of", "split", "reason", *novel_checks.Pair._fields),
     ),
     "funnel": tuple(manifest.Manifest().to_frame()),
-    "judgments": judgments.COLUMNS,
+    "judgments": judgments.JUDGMENT_COLUMNS,
     "scored judgments": judgments.SCORED,
     **{name: getattr(reports, name) for name in ("STATES", "FUNNEL", "UNFOLDING")},
     "expected cost": costs.EXPECTED_COST,
     "charts": PANELS,
-    "surprisal": surprisal.COLUMNS,
-    "influence": influence.COLUMNS,
+    "surprisal": surprisal.SURPRISAL_COLUMNS,
+    "influence": influence.INFLUENCE_COLUMNS,
     "protocols": (*protocols.WATERFALL, *protocols.FACTORS),
-    "context curve": context_accuracy.COLUMNS,
+    "context curve": context_accuracy.CONTEXT_COLUMNS,
 }
 
 

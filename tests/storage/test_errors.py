@@ -9,7 +9,7 @@ from workbench.storage.errors import DataError, reading, writing
 
 
 def test_a_message_says_where_what_was_expected_and_what_to_do():
-    error = DataError("expected 10 candidates, got 9", file="valid.txt", line=21, remedy="leave it out")
+    error = DataError("expected 10 candidates, got 9", file="valid.txt", line=21, hint="leave it out")
     assert str(error) == "valid.txt, line 21: expected 10 candidates, got 9 -- leave it out"
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert (str(copy), vars(copy)) == (str(error), vars(error))
@@ -42,7 +42,7 @@ def test_a_disk_that_is_full_while_a_file_is_read_is_not_the_fault_of_the_file(e
     def read():
         wrapper = ValueError("it cannot be loaded")
         wrapper.__context__ = error
-        with reading("model.gguf", "this model", remedy="download it again"):
+        with reading("model.gguf", "this model", hint="download it again"):
             raise wrapper
 
     assert "this model needs a file that cannot be written" in str(refused(read))

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import workbench as wb
-from workbench.items.schema import COLUMNS
+from workbench.items.schema import ITEM_COLUMNS
 from workbench.storage import packages
 
 store = importlib.import_module("workbench.predictions.store")  # by its name
@@ -42,13 +42,13 @@ def test_the_digest_of_items_sees_every_column_that_predictions_depend_on():
         "book_id": ["one", "two"],
     }
     others["answer_span"] = [(span[0][0], span[0][0]), span[1]]
-    assert set(others) == set(COLUMNS) - {"meta"}
+    assert set(others) == set(ITEM_COLUMNS) - {"meta"}
     assert len(others["text"][0]) == len(text[0])
     found = {store.items_digest(ITEMS)}
     pair = {name: others.pop(name) for name in ("answer", "answer_span")}
     for columns in (pair, *({name: values} for name, values in others.items())):
         found.add(store.items_digest(changed(**columns)))
-    assert len(found) == len(COLUMNS) - 1  # the answer and its span change together
+    assert len(found) == len(ITEM_COLUMNS) - 1  # the answer and its span change together
     assert store.items_digest(ITEMS[:1]) not in found
     assert store.items_digest(ITEMS[::-1]) not in found
 

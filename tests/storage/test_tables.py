@@ -111,7 +111,7 @@ def workbook(folder, *sheets):
 def test_a_workbook_without_the_library_says_how_to_save_it(tmp_path, monkeypatch):
     path = workbook(tmp_path, ROWS)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    assert "lambada-workbench[excel]" in str(refused(load, path).remedy)
+    assert "lambada-workbench[excel]" in str(refused(load, path).hint)
     pd.DataFrame(ROWS[1:], columns=ROWS[0]).to_csv(
         tmp_path / "own.csv", sep=";", encoding="utf-8-sig", index=False
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refused import refused
 
 from workbench.charts.models import training_curves
-from workbench.training.history import HISTORY, UNKNOWN, Score, Training, minutes, short
+from workbench.training.history import HISTORY, NO_VALUE, Score, Training, minutes, short
 
 NUMBERS = st.floats() | st.integers(0, 10**12)
 ROWS = st.lists(st.dictionaries(st.sampled_from([*HISTORY, "accuracy", "perplexity"]), NUMBERS), max_size=4)
@@ -89,17 +89,17 @@ def test_what_a_name_says_of_a_score():
     assert Score.from_column("control_perplexity").log
     assert Score.from_column("entropy").higher is None
     assert Score.from_column("accuracy").show(0.1834) == "18.3 %"
-    assert Score.from_column("perplexity").show(math.inf) == UNKNOWN
+    assert Score.from_column("perplexity").show(math.inf) == NO_VALUE
 
 
 def test_short_numbers():
     texts = [short(value) for value in (999.6, 999_950, 203e6, 0, 5.1234, math.nan)]
-    assert texts == ["1k", "1M", "203M", "0", "5.12", UNKNOWN]
+    assert texts == ["1k", "1M", "203M", "0", "5.12", NO_VALUE]
 
 
 def test_minutes_in_words():
     texts = [minutes(value) for value in (0, 0.5, 0.9999, 3.21, 99.96, 2500, math.nan)]
-    assert texts == ["0 s", "30 s", "1.0 min", "3.2 min", "100 min", "2,500 min", UNKNOWN]
+    assert texts == ["0 s", "30 s", "1.0 min", "3.2 min", "100 min", "2,500 min", NO_VALUE]
 
 
 def test_a_reader_counts_questions():

@@ -238,4 +238,4 @@ def test_a_folder_of_another_training_is_refused(tmp_path, change):
     train(**options, folder=tmp_path)
     train(**{**options, "settings": settings(20, log_every=2, save_every=1)}, folder=tmp_path)
     caught = refused(train, **{**options, **change}, folder=tmp_path)
-    assert "another folder" in caught.remedy
+    assert "another folder" in caught.hint

@@ -217,7 +217,7 @@ def test_a_real_model_without_a_vocabulary_ranks_the_words_that_are_one_sub_toke
 
 
 def test_an_error_is_that_models_alone_and_may_be_of_one_version():
-    failing = Failing(error=DataError("no vocabulary", remedy="give candidates"))
+    failing = Failing(error=DataError("no vocabulary", hint="give candidates"))
     half, strange = Failing("half", ValueError("too long"), "Nobody"), Failing("strange", SystemExit())
     ask = asking(failing, half, strange, Counting())
     answered(ask, TypedQuestion(TEXT))

@@ -63,7 +63,7 @@ def data_folder() -> Path:
     if not name or not Path(name).is_dir():
         raise DataError(
             "WORKBENCH_DATA names no folder" if not name else f"WORKBENCH_DATA: there is no folder {name}",
-            remedy="set it to the folder that holds litbank/",
+            hint="set it to the folder that holds litbank/",
         )
     return Path(name)
 
@@ -85,7 +85,7 @@ def quotations(data: Path | None = None) -> Iterator[Document]:
     for path in _files(data, QUOTATIONS, "*.ann"):
         text = path.with_suffix(".txt")
         if not text.is_file():
-            raise DataError("the text of this annotation is missing", file=text, remedy=_AGAIN)
+            raise DataError("the text of this annotation is missing", file=text, hint=_AGAIN)
         rows = [line.split() for line in _lines(text)]
         starts = [0]
         for row in rows:
@@ -97,7 +97,7 @@ def quotations(data: Path | None = None) -> Iterator[Document]:
                 try:
                     spans.append((*_span(line, words, starts), number))
                 except ValueError as error:
-                    raise DataError(str(error), file=path, line=number, remedy=_AGAIN) from None
+                    raise DataError(str(error), file=path, line=number, hint=_AGAIN) from None
         spans.sort()
         for left, right in pairwise(spans):
             if right[0] < left[1]:
@@ -105,7 +105,7 @@ def quotations(data: Path | None = None) -> Iterator[Document]:
                     f"this quotation overlaps that of line {left[2]}",
                     file=path,
                     line=right[2],
-                    remedy=_AGAIN,
+                    hint=_AGAIN,
                 )
         yield Document(_name(path), words, tuple(starts[:-1]), tuple(span[:2] for span in spans))
 
@@ -141,7 +141,7 @@ def entities(data: Path | None = None) -> Iterator[Entities]:
             word, *labels = line.removesuffix("\t").split("\t")
             layers = layers or len(labels)
             if problem := _wrong(word, labels, layers):
-                raise DataError(problem, file=path, line=number, remedy=_AGAIN)
+                raise DataError(problem, file=path, line=number, hint=_AGAIN)
             current.append(Token(word, tuple(labels)))
         yield Entities(_name(path), tuple(sentences))
 
@@ -149,7 +149,7 @@ def entities(data: Path | None = None) -> Iterator[Entities]:
 def _files(data: Path | None, below: Path, pattern: str) -> list[Path]:
     folder = (data_folder() if data is None else data) / below
     if not (paths := sorted(folder.glob(pattern))):
-        raise DataError(f"there is no file {pattern} in this folder", file=folder, remedy=_SOURCE)
+        raise DataError(f"there is no file {pattern} in this folder", file=folder, hint=_SOURCE)
     return paths
 
 
@@ -161,7 +161,7 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise DataError(f"this is not UTF-8: {error}", file=path, remedy=_AGAIN) from None
+        raise DataError(f"this is not UTF-8: {error}", file=path, hint=_AGAIN) from None
 
 
 def _span(line: str, words: tuple[str, ...], starts: list[int]) -> Span:

@@ -53,7 +53,7 @@ def untested() -> Iterator[Book]:
     if path is None:
         raise DataError(
             f"found no novels.tar.xz; searched {', '.join(str(root.folder) for root in searched)}",
-            remedy="set WORKBENCH_DATA to a folder that holds the novels",
+            hint="set WORKBENCH_DATA to a folder that holds the novels",
         )
     yield from books(path)
     yield from (book for book in books("msrcc", "train") if not _TESTED.search(book.title or ""))

@@ -52,7 +52,7 @@ def find(name: str) -> Path:
         return path
     raise DataError(
         f"found no {_GOLD[name]}; searched {', '.join(str(root.folder) for root in searched)}",
-        remedy="set WORKBENCH_DATA to a folder that holds the treebanks",
+        hint="set WORKBENCH_DATA to a folder that holds the treebanks",
     )
 
 

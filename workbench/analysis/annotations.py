@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-VERSION = 2
+ANNOTATIONS_VERSION = 2
 """Raised when the annotations of an item by the same pipeline change, so that stored ones are made anew."""
 
 SMALL = 400  # items that are annotated in this process: others take two seconds to start
@@ -113,7 +113,7 @@ def annotate(
         raise DataError(
             f"{len(foreign):,} items are in another language than English ({foreign.iloc[0]}):"
             " the tagger, the lemmas and the rules for quoted speech are of English only",
-            remedy="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
+            hint="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
         )
     name, label, identity, nlp = _pipeline(pipeline)
     store = _Store(cache=cache and identity is not None)
@@ -183,7 +183,7 @@ def _version() -> str:
     """Return a digest of code version, lemma tables and spaCy version."""
     tables = resource("en_narrative", "lemmatizer")  # mentions depend on it with every pipeline
     lemmas = disk.fingerprint(tables.glob("*"), tables)
-    return disk.digest(str(VERSION), lemmas, metadata.version("spacy"), str(FEATURES))
+    return disk.digest(str(ANNOTATIONS_VERSION), lemmas, metadata.version("spacy"), str(FEATURES))
 
 
 class _Store:
@@ -218,7 +218,7 @@ def _load(pipeline: str, identity: str) -> Language:
     if _identity(tagging.find_pipeline(pipeline)) != identity:
         raise DataError(
             f"this worker has another version of the pipeline {pipeline} or of the workbench",
-            remedy="install the same versions everywhere, and start the workers and this process again",
+            hint="install the same versions everywhere, and start the workers and this process again",
         )
     return tagging.load(pipeline)
 
@@ -257,7 +257,7 @@ def _named(item: Item, function: Callable[..., R], *arguments: Any) -> R:
         problem = error.problem if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
         raise DataError(
             f"item {item.item_id} cannot be annotated: {problem}",
-            remedy="look at it with items[id]; leave it out with items.where",
+            hint="look at it with items[id]; leave it out with items.where",
         ) from error
 
 

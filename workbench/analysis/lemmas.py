@@ -81,7 +81,7 @@ class Lemmas:
     def read(cls, path: Path | str) -> Lemmas:
         """Read a table file, as ``tools/tagger/lemma_tables.py`` writes it."""
         description = "this table of lemmas"
-        with reading(path, description, remedy="take the file of this version, which `make tagger` makes"):
+        with reading(path, description, hint="take the file of this version, which `make tagger` makes"):
             table = read_json(path, description)
             return cls(
                 table["exceptions"],

@@ -29,7 +29,7 @@ Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 CLASSES = tuple(VALUE_LABELS["target_class"])
 """Classes of the target in the order of the paper's Figure 2."""
 
-COLUMNS = (
+STATISTICS_COLUMNS = (
     "dataset", "split", "quantity", "value", "sd", "low", "high", "n", "unit", "paper", "paper_row", "note",
 )  # fmt: skip
 """Columns of :func:`statistics`."""
@@ -57,7 +57,7 @@ def named_sets(sets: Sets) -> dict[str, pd.DataFrame]:
         types = ", ".join(f"{name}: {type(frame).__name__}" for name, frame in frames.items())
         raise DataError(
             f"expected annotations, or several by name, got {types or type(sets).__name__}",
-            remedy='pass a frame from wb.annotate, or several: {"LAMBADA": a, "control": b}',
+            hint='pass a frame from wb.annotate, or several: {"LAMBADA": a, "control": b}',
         )
     return frames
 
@@ -75,7 +75,7 @@ def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:
     if column not in frame.columns:
         raise DataError(
             f"the annotations{f' of {name!r}' if name else ''} have no column {column}",
-            remedy="make them with wb.annotate(items)",
+            hint="make them with wb.annotate(items)",
         )
     return frame[column]
 
@@ -104,7 +104,7 @@ def _context_column(by: str, within: str) -> str:
     if (by, within) not in columns:
         raise DataError(
             f"there is no annotation for by={by!r} within={within!r}",
-            remedy='use by="lemma" or "form" within="passage", or by="lemma" within="context"',
+            hint='use by="lemma" or "form" within="passage", or by="lemma" within="context"',
         )
     return columns[by, within]
 
@@ -205,7 +205,7 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
         raise DataError(
             f"expected values of {column} from first={first} on and a bin width of 1 or more, got "
             f"{min(joined, default=None)} and width={width}",
-            remedy="leave first and width out",
+            hint="leave first and width out",
         )
     bins = whole_bins(joined, first=first, width=width)
     rows = []
@@ -291,7 +291,7 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
                 labels = {"dataset": dataset, "split": split, "language": code}
                 rows.append(labels | row._asdict() | (_beside(split, row) if paper else {}))
     sets = ("dataset", "split", *(["language"] if set(frame["language"]) != {ENGLISH} else []))
-    table = pd.DataFrame(rows, columns=[*sets, *COLUMNS[2:]])
+    table = pd.DataFrame(rows, columns=[*sets, *STATISTICS_COLUMNS[2:]])
     numbers = dict.fromkeys(("value", "sd", "low", "high"), "Float64")
     table = table.astype(numbers).astype({"n": "Int64", "paper": "str", "paper_row": "str"})
     notes = table[table["note"] != ""].groupby("note", sort=False)["quantity"].unique()

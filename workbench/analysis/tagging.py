@@ -104,7 +104,7 @@ def find_pipeline(name: str | Path = "en_narrative") -> PipelineFolder:
 
 def _source(name: str, folder: Path) -> PipelineFolder:
     file, description = folder / "meta.json", "this description of a spaCy pipeline"
-    with reading(file, description, remedy="install the pipeline again"):
+    with reading(file, description, hint="install the pipeline again"):
         meta = files.read_json(file, description)
         return PipelineFolder(name, folder, f"{meta['lang']}_{meta['name']} {meta['version']}")
 
@@ -121,16 +121,16 @@ def _missing(name: str | Path, folder: Path) -> DataError:
         return DataError(
             "expected a spaCy pipeline (meta.json and config.cfg) in this folder",
             file=folder,
-            remedy=f"pass the folder that nlp.to_disk wrote, or a name ({there})",
+            hint=f"pass the folder that nlp.to_disk wrote, or a name ({there})",
         )
     if name == "en_narrative":
-        remedy = "make tagger trains it"
+        hint = "make tagger trains it"
     elif _OFFICIAL.fullmatch(str(name)):
         extra = " and pip install spacy-curated-transformers" if str(name).endswith("_trf") else ""
-        remedy = f"python -m spacy download {name}{extra}"
+        hint = f"python -m spacy download {name}{extra}"
     else:
-        remedy = "pip install the package that holds it, or pass the path of its folder"
-    return DataError(f"the spaCy pipeline {str(name)!r} is not installed; {there}", remedy=remedy)
+        hint = "pip install the package that holds it, or pass the path of its folder"
+    return DataError(f"the spaCy pipeline {str(name)!r} is not installed; {there}", hint=hint)
 
 
 def load(name: str | Path = "en_narrative") -> Language:
@@ -156,7 +156,7 @@ def _loaded(source: PipelineFolder, _written: int) -> Language:
             raise DataError(
                 f"spaCy {metadata.version('spacy')} cannot load the pipeline {source.label} ({error})",
                 file=source.folder,
-                remedy="install the packages that it needs, or a version of it for this spaCy",
+                hint="install the packages that it needs, or a version of it for this spaCy",
             ) from error
     for warning in caught:
         if re.match(r"\[W09[45]\]", str(warning.message)):  # made with another version of spaCy
@@ -234,7 +234,7 @@ def tag(
         raise DataError(
             f"the pipeline {pipeline_label(nlp)} sets no parts of speech"
             f" (it has: {', '.join(nlp.pipe_names)})",
-            remedy="use one with a tagger or a morphologizer, such as en_narrative",
+            hint="use one with a tagger or a morphologizer, such as en_narrative",
         )
     return tags, lemmas
 

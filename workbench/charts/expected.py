@@ -99,7 +99,7 @@ def expected(
     panels = data[["item_id", "model"]].drop_duplicates()
     if len(panels) > _LIMIT:
         problem = f"{len(panels)} panels are more than one can read, expected {_LIMIT} at most"
-        raise DataError(problem, remedy=f"choose items: items=items[:{_LIMIT // len(models)}]")
+        raise DataError(problem, hint=f"choose items: items=items[:{_LIMIT // len(models)}]")
     answer_of = _answers(frames, answers, items, alone=len(models) == 1)
     drawn_items = items.where(items.frame["item_id"].isin(ids).to_numpy()) if items else ()
     texts = {item.item_id: item for item in drawn_items}
@@ -145,11 +145,11 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
     data = pd.concat(tables, ignore_index=True)
     theme.check_table(data, (), "what is expected", "pass what model.expected(items) gives, or predictions")
     if (data["p"] > 1 + _SLACK).any():
-        raise DataError("a log-probability is above 0", remedy="pass natural logarithms of probabilities")
+        raise DataError("a log-probability is above 0", hint="pass natural logarithms of probabilities")
     twice = data.duplicated(["item_id", "model", "place"])
     if twice.any():
-        remedy = "give each model a name of its own: {'name': expected, ...}"
-        raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place", remedy=remedy)
+        hint = "give each model a name of its own: {'name': expected, ...}"
+        raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place", hint=hint)
     data = data.assign(order=pd.factorize(data["item_id"])[0], shown=data["word"].map(_word_text))
     data = data[data["place"] <= top_k].sort_values(["order", "place"], kind="stable")
     return data[["item_id", "model", "place", "word", "shown", "p", "among"]]
@@ -174,7 +174,7 @@ def _word_rows(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
         words, values = _as_list(row["top_words"]), _as_list(row["top_log_probs"])
         if row.get("score_type", "log_prob") != "log_prob":
             problem = f"the model {row.get('model')!r} gives scores, which are not probabilities"
-            raise DataError(problem, remedy="choose a model whose score_type is log_prob")
+            raise DataError(problem, hint="choose a model whose score_type is log_prob")
         choices = _as_list(row.get("candidate_scores"))
         total = np.logaddexp.reduce(choices) if choices else 0.0
         rows += [

@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.charts import theme
 from workbench.evaluation.model_predictions import labels, predictions_of
 from workbench.predictions.schema import mid_ranks
-from workbench.probing.context_accuracy import COLUMNS, expected_accuracy
+from workbench.probing.context_accuracy import CONTEXT_COLUMNS, expected_accuracy
 from workbench.probing.influence import DISTANCES, influence_by_distance
 from workbench.render.labels import VALUE_LABELS, column_label, label
 from workbench.storage.errors import DataError
@@ -168,7 +168,7 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
             ["dataset", "split"], sort=False
         )
     ]
-    return pd.DataFrame(rows, columns=["model", "unit", "set", *COLUMNS[2:]])
+    return pd.DataFrame(rows, columns=["model", "unit", "set", *CONTEXT_COLUMNS[2:]])
 
 
 def context_curve(
@@ -203,9 +203,9 @@ def context_curve(
     """
     by_set = isinstance(data, Mapping)
     data = accuracy_by_context(data) if isinstance(data, Mapping) else data
-    theme.check_table(data, COLUMNS, "the curve", "pass what wb.context_accuracy returns")
+    theme.check_table(data, CONTEXT_COLUMNS, "the curve", "pass what wb.context_accuracy returns")
     if len(units := data["unit"].unique()) != 1:
-        raise DataError(f"expected a curve in one unit, got {len(units)}", remedy="draw each unit by itself")
+        raise DataError(f"expected a curve in one unit, got {len(units)}", hint="draw each unit by itself")
     title = {"sentences": "sentences of context read", "words": "words read before the target"}.get(
         units[0], units[0]
     )
@@ -216,7 +216,7 @@ def context_curve(
 
     def panel(set_data: pd.DataFrame, head: alt.TitleParams, size: tuple[int, int]) -> alt.LayerChart:
         x = ("reads", title, sorted(data["reads"].unique().tolist(), key=order))
-        set_data = set_data[list(COLUMNS)].drop(columns="unit")
+        set_data = set_data[list(CONTEXT_COLUMNS)].drop(columns="unit")
         return interval_curves(data, set_data, x, ("accuracy", "accuracy"), head=head, size=size)
 
     if by_set:
@@ -282,7 +282,7 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
                 of_class = classes.get_group(name)
                 values = expected_accuracy(of_class["p_correct"], of_class["book_id"])
                 rows.append((_label(window), text, *values))
-    table = pd.DataFrame(rows, columns=["window", "word_class", *COLUMNS[3:]])
+    table = pd.DataFrame(rows, columns=["window", "word_class", *CONTEXT_COLUMNS[3:]])
     theme.check_table(table, (), "accuracy by window", "pass predictions with a class of the missing word")
     return table
 
@@ -351,8 +351,8 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     """
     frames = []
     for name, frame in curves.items():
-        remedy = "pass what context_shares() of a game returns once an item is finished"
-        theme.check_table(frame, _UNFOLDING, f"the curve of {name!r:.60}", remedy)
+        hint = "pass what context_shares() of a game returns once an item is finished"
+        theme.check_table(frame, _UNFOLDING, f"the curve of {name!r:.60}", hint)
         frames.append(frame[list(_UNFOLDING)].assign(model=str(name)))
     data = pd.concat(frames, ignore_index=True)
     column = "n_context_sentences"

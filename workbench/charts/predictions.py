@@ -159,8 +159,8 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     pair = model_a[columns].merge(model_b[["item_id", "log_prob", "correct"]], on="item_id")
     finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
     data = pair.loc[finite].rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
-    remedy = "pass runs over the same items, of models whose score_type is log_prob"
-    theme.check_table(data, (), "finite log-probabilities of both models", remedy)
+    hint = "pass runs over the same items, of models whose score_type is log_prob"
+    theme.check_table(data, (), "finite log-probabilities of both models", hint)
     first, second = data["correct_x"].astype(bool), data["correct_y"].astype(bool)
     cases = [first & second, first & ~second, second & ~first]
     data = data.assign(outcome=np.select(cases, _OUTCOMES[:3], _OUTCOMES[3]))

@@ -108,8 +108,8 @@ def save(
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     if not isinstance(chart, alt.TopLevelMixin):
-        remedy = "pass the chart first, then the path"
-        raise DataError(f"expected a chart, got {type(chart).__name__}", remedy=remedy)
+        hint = "pass the chart first, then the path"
+        raise DataError(f"expected a chart, got {type(chart).__name__}", hint=hint)
     target = Path(path)
     ending = target.suffix.lower()
     check_option("the ending of the path", ending, _ENDINGS)
@@ -126,9 +126,9 @@ def save(
     elif ending == ".png":  # a unit of the chart is 1/96 in, and the library counts 1/72
         scale = 72 / 96 * (1.0 if inches is None else inches * 96 / _size(spec)[0])
         ppi = dpi or (192 if inches is None else 300)
-        content = vl_convert.vegalite_to_png(spec, vl_version=theme.VERSION, scale=scale, ppi=ppi)
+        content = vl_convert.vegalite_to_png(spec, vl_version=theme.VEGA_LITE_VERSION, scale=scale, ppi=ppi)
     else:
-        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VERSION))
+        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE_VERSION))
         if inches is not None:
             wide, high = _size(spec)
             unit, many = ("", 72.0) if ending == ".pdf" else ("mm", 25.4)  # a PDF counts in points
@@ -143,7 +143,7 @@ def _inches(width: str | float) -> float:
     matched = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*+([a-z]*)\s*", str(width))
     unit = (matched[2] or "px") if matched else ""
     if not matched or unit not in _INCHES or not float(matched[1]):
-        raise DataError(f"the width is {width!r}", remedy='write it as "8.5cm", or with mm, in, pt or px')
+        raise DataError(f"the width is {width!r}", hint='write it as "8.5cm", or with mm, in, pt or px')
     return float(matched[1]) * _INCHES[unit]
 
 
@@ -151,7 +151,7 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
     """Return width and height of the whole figure, in px."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
-    svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VERSION))
+    svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE_VERSION))
     width, height = re.findall(r'width="([\d.]+)" height="([\d.]+)"', svg)[0]
     return float(width), float(height)
 
@@ -195,4 +195,4 @@ def chart_script() -> str:
     """Return Vega and the code that draws the charts of a page as one self-contained script."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
-    return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VERSION))
+    return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VEGA_LITE_VERSION))

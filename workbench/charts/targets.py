@@ -258,7 +258,7 @@ def figure_2(
     if not sets or isinstance(names, str) or len(set(names)) != len(sets) or len(names) != len(sets):
         raise DataError(
             f"expected one set or more with a name each, got {len(sets)} sets with the names {names!r:.80}",
-            remedy='pass lambada=wb.annotate(wb.load("lambada", "dev"))',
+            hint='pass lambada=wb.annotate(wb.load("lambada", "dev"))',
         )
     frames = dict(zip(names, sets.values(), strict=True))
     main = [name for name, role in zip(names, sets, strict=True) if role != "sentence only"]
@@ -317,8 +317,8 @@ def _matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, st
     papers = ("lambada", "input")
     if isinstance(beside, Mapping):
         if wrong := sorted((set(beside) - set(frames)) | (set(beside.values()) - set(papers))):
-            remedy = f"map one of {', '.join(frames)} to one of {', '.join(papers)}"
-            raise DataError(f"paper= names {wrong[0]!r}", remedy=remedy)
+            hint = f"map one of {', '.join(frames)} to one of {', '.join(papers)}"
+            raise DataError(f"paper= names {wrong[0]!r}", hint=hint)
         return dict(beside)
     sets = {}
     for name, frame in frames.items() if beside else ():

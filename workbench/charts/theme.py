@@ -67,7 +67,7 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 """The Vega-Lite configuration of all charts."""
 
-VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+VEGA_LITE_VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 """Of Vega-Lite, as what draws files calls it."""
 
 # Without a link to an editor on another host, and as SVG, whose colours change with the page's.
@@ -176,7 +176,7 @@ def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.Titl
     )
 
 
-def check_table(table: Any, columns: Sequence[str], description: str, remedy: str) -> None:
+def check_table(table: Any, columns: Sequence[str], description: str, hint: str) -> None:
     """Raise DataError unless a table is a frame with these columns and at least one row."""
     if not isinstance(table, pd.DataFrame):
         problem = f"a {type(table).__name__}"
@@ -186,7 +186,7 @@ def check_table(table: Any, columns: Sequence[str], description: str, remedy: st
         problem = "no row"
     else:
         return
-    raise DataError(f"{description}: expected a DataFrame with rows, got {problem}", remedy=remedy)
+    raise DataError(f"{description}: expected a DataFrame with rows, got {problem}", hint=hint)
 
 
 def share_axis(data: pd.DataFrame, title: str) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     spec = complete(spec) if dark is None else coloured(spec, dark=dark)
-    return str(vl_convert.vegalite_to_svg(spec, vl_version=VERSION))
+    return str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE_VERSION))
 
 
 # -- in notebooks

@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-VERSION = 1
+ALTERNATES_VERSION = 1
 """Raised when a sentence gets other alternates or scores: those of an earlier version are not used."""
 
 N_OPTIONS = 4

@@ -36,7 +36,7 @@ from workbench.texts.tokenise import Part, Piece, Tokeniser, parts_cache, prose_
 
 Ints = npt.NDArray[np.int64]
 
-VERSION = 5
+CANDIDATES_VERSION = 5
 """Raised when the same novels give other candidates or files: those of an earlier version are not used."""
 
 REASONS = (
@@ -142,7 +142,7 @@ class CandidatePassages:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        with reading(self.folder, _WHAT, remedy=_AGAIN), pq.ParquetFile(self._path) as file:
+        with reading(self.folder, _WHAT, hint=_AGAIN), pq.ParquetFile(self._path) as file:
             content = _info(file)
             self.key, self.rule, self.sha256 = content["key"], Rule(*content["rule"]), content["sha256"]
             self.dropped: dict[str, int] = content["dropped"]
@@ -214,13 +214,13 @@ class CandidatePassages:
             raise DataError(
                 f"expected minimum >= 0, shortest >= 1, minimum < longest, got {minimum=}, {shortest=},"
                 f" {longest=}",
-                remedy="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
+                hint="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
             )
         rule = Rule(int(minimum), int(shortest), int(longest))
         home = paths.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
         with files.temporary_folder(home) as scratch:
             chunked = _chunked(_sources(novels, scratch / "texts"))
-            about = (str(VERSION), repr(tuple(rule)))
+            about = (str(CANDIDATES_VERSION), repr(tuple(rule)))
             keys = [cache.digest(*about, *(source.key for source in sources)) for sources in chunked]
             key = cache.digest(*keys)
             target = home / (key if folder is None else Path(folder).name)
@@ -230,7 +230,7 @@ class CandidatePassages:
                     raise DataError(
                         "this folder holds something else, or candidates of other novels or another rule",
                         file=folder,
-                        remedy="name another folder, or remove it",
+                        hint="name another folder, or remove it",
                     )
                 work = home / f"{key}.unfinished"
                 chunks = [
@@ -363,7 +363,7 @@ class CandidatePassages:
 
     def _read(self, *names: str, chunks: Iterable[int] | None = None) -> Iterator[pa.Table]:
         """Yield columns of some chunks of novels, or of all; DataError if the file is damaged."""
-        with reading(self.folder, _WHAT, remedy=_AGAIN), pq.ParquetFile(self._path) as file:
+        with reading(self.folder, _WHAT, hint=_AGAIN), pq.ParquetFile(self._path) as file:
             for chunk in range(file.num_row_groups) if chunks is None else chunks:
                 yield file.read_row_group(chunk, columns=list(names))
 
@@ -408,7 +408,7 @@ def _chunked(sources: Iterable[Source]) -> list[list[Source]]:
         chunks[-1].append(source)
         size += source.size
     if not chunks:
-        raise DataError("there is no novel to take passages from", remedy="pass a path or books")
+        raise DataError("there is no novel to take passages from", hint="pass a path or books")
     return chunks
 
 
@@ -452,7 +452,7 @@ def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
             sums += content["sha256"]
         content = {
             "key": key, "rule": rule, "dropped": dict(dropped), "cased": is_cased,
-            "sha256": cache.digest(str(VERSION), repr(rule), *sums),
+            "sha256": cache.digest(str(CANDIDATES_VERSION), repr(rule), *sums),
         }  # fmt: skip
         writer.add_key_value_metadata({_INFO.decode(): json.dumps(content)})
 

@@ -176,7 +176,7 @@ def questions(
         raise DataError(
             "no question can be made: no chapter has 21 sentences with ten different words and a word of the "
             f"classes {' '.join(classes)} that occurs twice",
-            remedy="pass more novels, or other classes",
+            hint="pass more novels, or other classes",
         )
     items = Items.concat(groups[key] for key in sorted(groups))
     items.attrs.update(attrs, note=NOTE, places=len(items) if n_places is None else n_places)
@@ -340,7 +340,7 @@ def _counted(items: Sequence[Item]) -> list[float]:
         if not item.candidates or item.answer is None:
             raise DataError(
                 f"item {item.item_id} has no candidates, or no answer",
-                remedy="pass questions of the Children's Book Test",
+                hint="pass questions of the Children's Book Test",
             )
         context = [word for sentence in item.context for word in sentence.split()]
         query = [*item.left.split(), BLANK, *item.right.split()]
@@ -414,7 +414,7 @@ def _anonymised(item: Item, seed: int) -> Item:
         raise DataError(
             f"item {item.item_id}: expected a tokenised text without {PLACEHOLDER.format(0)[:-1]}, "
             f"candidates of one word, and as answer a whole word, got {item.text[:60]!r} and {candidates}",
-            remedy="pass questions of the Children's Book Test, once",
+            hint="pass questions of the Children's Book Test, once",
         )
     return replace(
         item,

@@ -120,7 +120,7 @@ def questions(
         raise DataError(
             f"no question can be made: no chapter has a sentence with a name after {n_tokens:,} tokens "
             f"that hold {_ENTITIES} names",
-            remedy="pass more novels, or a smaller n_tokens",
+            hint="pass more novels, or a smaller n_tokens",
         )
     records.sort(key=lambda item: item.item_id)
     attrs["places"] = len(records) if n_places is None else n_places

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from workbench.construction.candidates import VERSION, CandidatePassages
+from workbench.construction.candidates import CANDIDATES_VERSION, CandidatePassages
 from workbench.construction.manifest import NOT_DRAWN, Manifest, Step
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -110,7 +110,7 @@ def passages(
     items = Items.concat(blocks)[:wanted]
     if not len(items):
         problem = f"none of the {len(candidates):,} candidate passages of these novels is as it was asked for"
-        raise DataError(problem, remedy="pass more text, a lower minimum, or fewer conditions")
+        raise DataError(problem, hint="pass more text, a lower minimum, or fewer conditions")
     return items
 
 
@@ -215,7 +215,7 @@ def filtered(
             "expected passages, filters with different names, a threshold above 0 and up to 1, a number and a"
             f" block of 1 or more, got {len(source):,} passages, the filters {names}, threshold={threshold},"
             f" number={number}, block={block}",
-            remedy="pass models such as those of paper_filters; the paper's threshold is 0.00175",
+            hint="pass models such as those of paper_filters; the paper's threshold is 0.00175",
         )
     identities = [model_identity(model) for model in filters]
     about = [
@@ -290,7 +290,7 @@ def _log_probs(
         index = int(np.isnan(scores).argmax()) if scores.shape == (len(items),) else 0
         raise DataError(
             f"the filter {model.name!r} gives no probability to the target of {items[index].item_id}",
-            remedy="take a language model, whose scores are log-probabilities",
+            hint="take a language model, whose scores are log-probabilities",
         )
     if is_versioned:
         store.put(key, pa.table([pa.array(scores)], _SCORES))
@@ -388,7 +388,7 @@ def control(candidates: CandidatePassages, number: int = 5000, *, seed: int = 0)
     if not 0 < number <= len(candidates):
         raise DataError(
             f"expected a number of passages from 1 to {len(candidates):,}, got {number}",
-            remedy="ask for fewer, or pass more novels",
+            hint="ask for fewer, or pass more novels",
         )
     drawn = permuted(np.arange(number, dtype=np.int64), len(candidates), key=(seed, _CONTROL))
     items = candidates.items(drawn, split="built-control")
@@ -421,7 +421,7 @@ def recorded(
                      step  n_in  n_out
     0  candidate passages  3177   1847
     """
-    parameters = {**candidates.rule._asdict(), "version": VERSION, "sha256": candidates.sha256}
+    parameters = {**candidates.rule._asdict(), "version": CANDIDATES_VERSION, "sha256": candidates.sha256}
     manifest = manifest.extended("passages", parameters=parameters, steps=[candidates.step])
     if result is not None:
         manifest = manifest.extended("filters", parameters=result.parameters, steps=[result.step])

@@ -226,7 +226,7 @@ class Manifest:
         path = Path(folder) / MANIFEST_FILE
         description = "this manifest"
         content = read_json(path, description)
-        with reading(path, description, remedy="make it again"):
+        with reading(path, description, hint="make it again"):
             return cls(
                 [FileDigest(**file) for file in content["inputs"]],
                 content["parameters"],

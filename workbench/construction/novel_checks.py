@@ -32,7 +32,7 @@ from workbench.storage.tables import decoded_text
 from workbench.texts.ngram_hash import Hashes, normalise, rolling_hashes
 from workbench.texts.tokenise import n_chapters
 
-VERSION = 2
+CHECKS_VERSION = 2
 """Raised when the checks of a novel give other results: those of an earlier version are not used."""
 
 LIBRARIES = ("datasketch", "lingua-language-detector", "numpy", "pyarrow")
@@ -139,7 +139,7 @@ def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
         if words := tuple(word for token in line.split() for word in normalise(token)):
             phrases[words] = None
     if not phrases:
-        raise DataError("expected a word a line, got none", file=path, remedy="pass a list of words")
+        raise DataError("expected a word a line, got none", file=path, hint="pass a list of words")
     return sorted(phrases)
 
 
@@ -176,7 +176,7 @@ def check_novels(
         n: np.unique([n_gram_hashes(text_codes(" ".join(words)), n)[0] for words in group])
         for n, group in groupby(sorted(phrases, key=len), len)
     }
-    identity = (str(VERSION), repr(PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
+    identity = (str(CHECKS_VERSION), repr(PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
     chunks, keys = [], []
     for name, sha256, tokenised in novels[["book_id", "sha256", "tokenised"]].itertuples(index=False):
         chunks.append(_Novel(texts[name], bool(tokenised), offensive))

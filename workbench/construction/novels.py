@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-VERSION = 3
+NOVELS_VERSION = 3
 """Raised when a novel gives other chapters, sentences or tags: those of an earlier version are not used."""
 
 _SCHEMA = pa.schema(
@@ -128,7 +128,7 @@ def tagged_novels(
                 raise DataError(
                     f"{len(books):,} of the novels hold books that the {len(held_out):,} items to be tested"
                     f" on come from (by {n}-grams; novel and items): {names}{others}",
-                    remedy='leave them out, or pass on_overlap="drop"',
+                    hint='leave them out, or pass on_overlap="drop"',
                 )
         remaining = {
             book_id: pieces
@@ -136,7 +136,7 @@ def tagged_novels(
             if book_id not in dropped
         }
         if not remaining:
-            raise DataError("there is no novel to make questions from", remedy="pass a path or books")
+            raise DataError("there is no novel to make questions from", hint="pass a path or books")
         tagged = tagger.tag(remaining, sizes, scratch)
         n_words = sum(sizes[book_id] for book_id in tagged)
         attrs = {"pipeline": tagger.source.label, "books": len(tagged), "words": n_words}
@@ -161,7 +161,7 @@ class _Tagger:
     def __init__(self, pipeline: str | Path) -> None:
         self.source = tagging.find_pipeline(pipeline)
         self.store = cache.Cache("tagged-novels", _SCHEMA)
-        self._identity = cache.digest(str(VERSION), self.source.label, self.source.identity)
+        self._identity = cache.digest(str(NOVELS_VERSION), self.source.label, self.source.identity)
 
     def tag(
         self,
@@ -302,7 +302,7 @@ def split(novels: Novels, *, share: float = 0.1, seed: int = 0) -> tuple[list[Bo
     """
     books = [book for book in checked_texts(novels, lines=False) if isinstance(book, Book)]
     if len(books) < 2:  # noqa: PLR2004 - one to train on, one to validate on
-        raise DataError(f"expected two novels or more to split, got {len(books)}", remedy="pass more novels")
+        raise DataError(f"expected two novels or more to split, got {len(books)}", hint="pass more novels")
     n = min(len(books) - 1, max(1, round(share * len(books))))
     drawn = {book.book_id for book in sorted(books, key=lambda book: seed_of(seed, book.book_id))[:n]}
     return [b for b in books if b.book_id not in drawn], [b for b in books if b.book_id in drawn]

@@ -73,7 +73,7 @@ class DataSets:
         sources.check_choice("set", name, self.names, "this folder")
         path = self.folder / f"{name}.parquet"
         if FileDigest.of(path) not in self.manifest.outputs:
-            raise DataError("this file is damaged or was changed", file=path, remedy="build the sets again")
+            raise DataError("this file is damaged or was changed", file=path, hint="build the sets again")
         return Items.from_parquet(path)
 
     def __iter__(self) -> Iterator[str]:

@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 
 from workbench.construction.alternates import (
+    ALTERNATES_VERSION,
     BEST,
     FEW,
     N_OPTIONS,
     QUESTION,
     SCHEMA,
-    VERSION,
     Bools,
     Floats,
     Ints,
@@ -189,7 +189,7 @@ def questions(
     if model is not None and (texts is None or not isinstance(model, NGram)):
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
-        raise DataError(problem, remedy="pass texts= and model=NGram.fit(texts), or texts= alone")
+        raise DataError(problem, hint="pass texts= and model=NGram.fit(texts), or texts= alone")
     corpus = Corpus.of(checked_texts(novels, lines=False), lower=False)
     if texts is not None:
         lower = model is not None and model.lower
@@ -204,7 +204,7 @@ def questions(
         if generator.info["training"]["sha256"] != background.sha256:
             raise DataError(
                 f"the model {generator.name!r} was fitted on other texts than those passed",
-                remedy="pass texts= what it was fitted on, so that words are counted there",
+                hint="pass texts= what it was fitted on, so that words are counted there",
             )
         folders = (corpus.folder, background.folder, generator.folder)
         asked = Settings(*folders, frequency, minimum, alternates, best, seed)
@@ -218,7 +218,7 @@ def questions(
         raise DataError(
             f"no question can be made (sentences {counts}): a focus word occurs {minimum} times or more in "
             f"the texts and is less than {frequency:g} of their tokens",
-            remedy="pass more novels or texts, a lower minimum, or a higher frequency",
+            hint="pass more novels or texts, a lower minimum, or a higher frequency",
         )
     attrs = {
         "seed": seed, "choice": choose, "books": len(corpus.books), "words": corpus.n_tokens,
@@ -259,7 +259,7 @@ def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int =
     alternates = alternates_of(item)
     if len(set(words)) != N_OPTIONS or len(words) != N_OPTIONS or not set(words) <= set(alternates):
         problem = f"item {item.item_id}: expected {N_OPTIONS} different alternates, got {list(words)}"
-        raise DataError(problem, remedy=f"choose from {', '.join(alternates)}")
+        raise DataError(problem, hint=f"choose from {', '.join(alternates)}")
     options = [str(item.answer), *sorted(words)]  # the order in which they were chosen plays no part
     order = np.random.default_rng(seed_of(seed, item.item_id, "options")).permutation(len(options))
     candidates = tuple(options[index] for index in order)
@@ -341,7 +341,7 @@ def import_options(questions: Items, path: Path | str, *, choice: str = "people"
     if table.problems:
         raise table.problems[0]
     if missing := [name for name in columns if name not in frame]:
-        raise DataError(f"there is no column {missing[0]!r}", file=path, remedy="use export_options' table")
+        raise DataError(f"there is no column {missing[0]!r}", file=path, hint="use export_options' table")
     marked = frame[frame["chosen"].notna()].groupby("item_id")["alternate"].apply(list).to_dict()
     if unknown := sorted(map(str, set(marked) - set(questions.frame["item_id"]))):
         raise DataError(f"{unknown[0]!r:.80} is not one of these questions", file=path)
@@ -359,7 +359,7 @@ def alternates_of(item: Item) -> list[str]:
     if item.answer is None or not isinstance(words, list | tuple | np.ndarray) or len(words) < N_OPTIONS:
         raise DataError(
             f"item {item.item_id}: expected an answer and {N_OPTIONS} alternates or more to choose from",
-            remedy="pass questions of construction.sentence_completion.questions",
+            hint="pass questions of construction.sentence_completion.questions",
         )
     return list(map(str, words))
 
@@ -378,7 +378,7 @@ class _Part(NamedTuple):
         del options["novels"], options["texts"], options["model"]
         model = {name: value for name, value in self.model.info.items() if name not in {"report", "training"}}
         books = corpus.books[["book_id", "first"]].to_numpy().tolist()
-        described = [VERSION, options, model, self.texts.sha256, corpus.sha256, books]
+        described = [ALTERNATES_VERSION, options, model, self.texts.sha256, corpus.sha256, books]
         return cache.digest(json.dumps(described, sort_keys=True))
 
 
@@ -389,7 +389,7 @@ def _halves(corpus: Corpus, seed: int) -> tuple[list[str], list[str]]:
         raise DataError(
             f"expected texts to train on, or two novels or more, of which a model of one half asks about the "
             f"other; got {len(ids)}",
-            remedy="pass texts=, other novels",
+            hint="pass texts=, other novels",
         )
     order = sorted(ids, key=lambda book_id: seed_of(seed, book_id, "half"))
     return order[: len(order) // 2], order[len(order) // 2 :]
@@ -415,7 +415,7 @@ def _without_overlap(
     raise DataError(
         f"the texts hold {len(shared):,} of the novels that questions are made from (by {n}-grams): "
         f"{names}{others}",
-        remedy="fit a model without them" if model else 'leave them out, or pass on_overlap="drop"',
+        hint="fit a model without them" if model else 'leave them out, or pass on_overlap="drop"',
     )
 
 

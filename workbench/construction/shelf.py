@@ -14,11 +14,11 @@ import pandas as pd
 
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.construction.novel_checks import (
+    CHECKS_VERSION,
     LIBRARIES,
     PARAMETERS,
     SAMPLE,
     SAMPLES,
-    VERSION,
     Pair,
     check_novels,
     connected_groups,
@@ -94,9 +94,9 @@ class Shelf:
         self.manifest = Manifest.load(self.folder)
         tables = []
         for name, columns in ((_NOVELS, _COLUMNS), (_PAIRS, Pair._fields)):
-            path, remedy = self.folder / name, "make the shelf again"
-            table = read_parquet(path, what="this table of novels", remedy=remedy)
-            with reading(path, "this table of novels", remedy=remedy):
+            path, hint = self.folder / name, "make the shelf again"
+            table = read_parquet(path, what="this table of novels", hint=hint)
+            with reading(path, "this table of novels", hint=hint):
                 tables.append(table.select(columns).to_pandas())
         self.frame, pairs = tables
         self.pairs = Table(pairs, _COMPARED)
@@ -252,13 +252,13 @@ def read_shelf(
         raise DataError(
             "expected a confidence, jaccard and containment from 0 to 1 and shares above 0 that add up to 1, "
             f"got {confidence=}, {jaccard=}, {containment=}, {shares=}",
-            remedy='pass such as confidence=0.5 and shares={"train": 0.8, "test": 0.2}',
+            hint='pass such as confidence=0.5 and shares={"train": 0.8, "test": 0.2}',
         )
     if language is not None:
         language = sources.check_choice("language", language.capitalize(), languages(), "lingua")
     phrases = [] if offensive is None else offensive_words(offensive)
     parameters = {
-        "version": VERSION,
+        "version": CHECKS_VERSION,
         "shares": dict(shares),
         "seed": seed,
         "language": language,
@@ -292,7 +292,7 @@ def read_shelf(
         frame = _grouped(frame, pairs, jaccard=jaccard, containment=containment, mode=duplicates)
         if frame["reason"].notna().all():
             counts = "; ".join(f"{reason}: {n:,}" for reason, n in frame["reason"].value_counts().items())
-            raise DataError(f"no novel is left ({counts})", remedy="pass other novels, or other limits")
+            raise DataError(f"no novel is left ({counts})", hint="pass other novels, or other limits")
         frame["split"] = _split(frame, shares, seed)
         with files.atomic_folder(folder, replace=folder.exists()) as new:
             (new / _TEXTS).mkdir()
@@ -336,7 +336,7 @@ def _copied(
             bar.update(len(content))
     if not rows:
         reasons = "".join(f"; {name}: {reason}" for name, reason in list(unreadable.items())[:_LISTED])
-        raise DataError(f"there is no novel on the shelf{reasons}", remedy="pass a path or books")
+        raise DataError(f"there is no novel on the shelf{reasons}", hint="pass a path or books")
     frame = pd.DataFrame([rows[name] for name in sorted(rows)], columns=list(_LABELS))
     strings = dict.fromkeys(("book_id", "title", "author", "sha256"), "str")
     frame = frame.astype({**strings, "year": "Int64", "tokenised": "bool"})

@@ -84,7 +84,7 @@ def load(
     """
     if is_table(dataset):
         if path is not None:
-            raise DataError("the path of a table of your own comes first", remedy="leave out path=")
+            raise DataError("the path of a table of your own comes first", hint="leave out path=")
         sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
         names = {name: value for name, value in (("split", split), ("variant", variant)) if value is not None}
         return read_table(dataset, on_error=on_error, **names, **options)

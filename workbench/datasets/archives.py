@@ -135,7 +135,7 @@ class _CompleteStream:
 
 
 def _undamaged(name: str) -> AbstractContextManager[None]:
-    return reading(name, "this archive is damaged or cut short and", remedy="download it again")
+    return reading(name, "this archive is damaged or cut short and", hint="download it again")
 
 
 def unpacked(archive: Path) -> Path:
@@ -152,7 +152,7 @@ def unpacked(archive: Path) -> Path:
         with temporary_folder(home) as space:
             out = space / key / archive.name
             out.mkdir(parents=True)
-            with reading(archive, "this archive is damaged, unsafe or cut short and", remedy=_AGAIN):
+            with reading(archive, "this archive is damaged, unsafe or cut short and", hint=_AGAIN):
                 _extract(archive, out)
             os.sync()  # once, where each of CNN's 380,000 files would take minutes
             with suppress(OSError):  # another process was faster

@@ -88,7 +88,7 @@ class BookIterator(Iterator[Book]):
         first = next(documents, None)  # so that an error is raised now and not at the first book
         if first is None:
             problem = "there is no .txt or .md file in it, and no table of books in .jsonl or .parquet"
-            raise DataError(problem, remedy="pass a folder, file or archive of books")
+            raise DataError(problem, hint="pass a folder, file or archive of books")
         self.problems: list[DataError] = []
         self.left_out: list[str] = []
         self._books = self._read(chain([first], documents), on_error)
@@ -195,7 +195,7 @@ def _located(
     if path is not None or not (sources.is_file(location) or sources.is_folder(location)):
         names = [each for each in sources.readers() if each == "sample" or _sets(each)]
         problem = f"there is no file or folder {name!r}, and no data set of that name with books"
-        raise DataError(problem, remedy=f"pass a path, or one of {', '.join(names)}")
+        raise DataError(problem, hint=f"pass a path, or one of {', '.join(names)}")
     return _all_shards([location]), sources.BookFiles(()), ""
 
 
@@ -290,8 +290,8 @@ class _Reader:
             raise _no_plain_text(source)
         if _OTHER_TABLE.search(name):
             problem = "expected books in plain text, JSON lines or Parquet, got another table"
-            remedy = "write it as JSON lines or Parquet with the books in a column `text`"
-            raise DataError(problem, file=source, remedy=remedy)
+            hint = "write it as JSON lines or Parquet with the books in a column `text`"
+            raise DataError(problem, file=source, hint=hint)
         text = sources.decode(content(), source)
         if text.startswith(_CBT_TITLE):
             yield from self._childrens_books(text.replace("\r\n", "\n"), source)
@@ -304,7 +304,7 @@ class _Reader:
         if not is_row:
             expected = "expected a text in the column `text`"
             problem = f"{expected} of row {number + 1}, got {str(record)[:60]!r}"
-            raise DataError(problem, file=path, remedy='correct the row, or pass on_error="skip"')
+            raise DataError(problem, file=path, hint='correct the row, or pass on_error="skip"')
         cells = {name: str(record[name]) for name in _COLUMNS if record.get(name) is not None}
         text = cells["text"].encode("utf-8", "replace").decode()
         book = _book(text, str(path), cells.get("book_id", self._id(name)))
@@ -345,15 +345,15 @@ def _book(text: str, source: str, book_id: str) -> Book:
 def _with_text(book: Book) -> Book:
     if not book.text.strip():
         raise DataError(
-            "there is no text in it", file=book.source, remedy="leave it out, or get the file again"
+            "there is no text in it", file=book.source, hint="leave it out, or get the file again"
         )
     return book
 
 
 def _no_plain_text(source: str) -> DataError:
     file = PurePosixPath(source)
-    remedy = f"convert it first: pandoc -t plain -o {file.stem}.txt {file.name}"
-    return DataError("expected plain text or Markdown, got an EPUB or HTML file", file=source, remedy=remedy)
+    hint = f"convert it first: pandoc -t plain -o {file.stem}.txt {file.name}"
+    return DataError("expected plain text or Markdown, got an EPUB or HTML file", file=source, hint=hint)
 
 
 def _raise(error: DataError) -> Iterator[Book]:
@@ -385,16 +385,16 @@ def _records(path: Path) -> Iterator[Any]:
         with reading(path, "this table of books"), path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    with reading(path, "this row", line=number, remedy="correct the row"):
+                    with reading(path, "this row", line=number, hint="correct the row"):
                         record = json.loads(sources.decode(line, path))
                     yield record
         return
-    with reading(path, "this table of books", remedy="get the file again, or write the table anew"):
+    with reading(path, "this table of books", hint="get the file again, or write the table anew"):
         table = pq.ParquetFile(path)
         columns = [name for name in _COLUMNS if name in table.schema_arrow.names]
         if "text" not in columns:
             problem = f"expected a column `text`, got {', '.join(table.schema_arrow.names)[:200]}"
-            raise DataError(problem, file=path, remedy="rename the column of texts")
+            raise DataError(problem, file=path, hint="rename the column of texts")
         for batch in table.iter_batches(_ROWS, columns=columns):
             yield from batch.to_pylist()
 

@@ -33,7 +33,7 @@ _NAMES = {"train": ("train", "train"), "dev": ("valid_2000ex", "valid"), "test":
 SPLITS = tuple(_NAMES)
 Question = tuple[list[str], str, str, list[str]]
 """Twenty sentences, query with its blank, answer, candidates."""
-COLUMNS = ("sentences", "question", "answer")
+QUESTION_COLUMNS = ("sentences", "question", "answer")
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _SPREAD = ("least", "mean", "most")
@@ -89,7 +89,7 @@ def _statistics(file: sources.File) -> Iterator[tuple[tuple[str, str], float]]:
         for name, value in zip(names, [*values, *[""] * len(names)], strict=False):
             if split is None or not _NUMBER.fullmatch(value):
                 problem = f"expected the number of {name!r} of a split, got {value!r}"
-                raise DataError(problem, file=file.label, line=number, remedy='get it with wb.fetch("cbt")')
+                raise DataError(problem, file=file.label, line=number, hint='get it with wb.fetch("cbt")')
             yield (split, name), float(value)
 
 
@@ -112,7 +112,7 @@ def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | D
     lines = file.lines()
     if any(line.startswith("_BOOK_TITLE_ : ") for line in lines[:20]):
         problem = "these are whole books, not questions"
-        raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.path}")')
+        raise DataError(problem, file=file.label, hint=f'read them with wb.books("{file.path}")')
     for index, block in enumerate(_blocks(lines)):
         try:
             yield _question(block, file, f"cbt/{split}/{variant}/{index:06d}")
@@ -123,7 +123,7 @@ def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | D
 def _holds_questions(frame: pd.DataFrame, _path: Path) -> bool:
     """Return whether a table has the columns of questions."""
     names = {str(name).lower() for name in frame}
-    return names.issuperset(COLUMNS) and not names.isdisjoint(CANDIDATES)
+    return names.issuperset(QUESTION_COLUMNS) and not names.isdisjoint(CANDIDATES)
 
 
 def _question_of(row: Mapping[str, Any]) -> Question:
@@ -180,8 +180,8 @@ def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
 
 def _question(block: list[tuple[int, str]], file: sources.File, item_id: str) -> Item:
     def wrong(problem: str, line: int) -> DataError:
-        remedy = 'correct the question, or leave it out with on_error="skip"'
-        return DataError(problem, file=file.label, line=line, remedy=remedy)
+        hint = 'correct the question, or leave it out with on_error="skip"'
+        return DataError(problem, file=file.label, line=line, hint=hint)
 
     sentences: list[str] = []
     for expected, (line, content) in enumerate(block, 1):
@@ -256,7 +256,7 @@ def _sides(context: str, query: str) -> Sides:
 
 QUESTIONS = QuestionTable(
     columns="sentences, question, answer and options",
-    cells=frozenset({*COLUMNS, *CANDIDATES, "text"}),
+    cells=frozenset({*QUESTION_COLUMNS, *CANDIDATES, "text"}),
     holds=_holds_questions,
     read=_question_of,
     passage=lambda question: (_sides("\n".join(question[0]), question[1]), question[2], question[3]),

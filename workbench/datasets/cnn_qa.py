@@ -148,7 +148,7 @@ def _folder(
         ):
             if len(fits) > 1:
                 several = f"several folders fit: {', '.join(fits)}"
-                raise DataError(several, remedy="pass path= the one you mean")
+                raise DataError(several, hint="pass path= the one you mean")
             if fits:
                 return fits[0], folders[fits[0]], official
     return "", [], False
@@ -164,7 +164,7 @@ def _no_split(location: Path, split: str) -> DataError:
     return DataError(
         f"{problem}: no folder is called {folders}",
         file=location,
-        remedy='leave the split out: wb.load("cnnqa")',
+        hint='leave the split out: wb.load("cnnqa")',
     )
 
 
@@ -197,8 +197,8 @@ def _records(
 def _question(file: sources.File, split: str, variant: str) -> Item:
     def wrong(problem: str, section: int) -> DataError:
         line = starts[min(section, len(starts) - 1)] if starts else 1
-        remedy = 'correct the file, or leave it out with on_error="skip"'
-        return DataError(problem, file=file.label, line=line, remedy=remedy)
+        hint = 'correct the file, or leave it out with on_error="skip"'
+        return DataError(problem, file=file.label, line=line, hint=hint)
 
     numbered = enumerate(file.lines(), 1)
     groups = [list(g) for blank, g in groupby(numbered, lambda line: not line[1].strip()) if not blank]
@@ -246,8 +246,8 @@ def _holds_questions(frame: pd.DataFrame, path: Path) -> bool:
     """
     if {"article", "highlights"} <= {str(name).lower() for name in frame}:
         problem = "these are articles with highlights, of which no questions were made"
-        remedy = "pass the questions, cnn.tgz or dailymail.tgz"
-        raise DataError(problem, file=path, remedy=remedy)
+        hint = "pass the questions, cnn.tgz or dailymail.tgz"
+        raise DataError(problem, file=path, hint=hint)
     columns = {str(name).lower(): name for name in reversed(list(frame))}
     queries = [columns[name] for name in _QUERIES if name in columns]
     return bool(

@@ -59,7 +59,7 @@ class ExperimentData:
         if (novels := sources.find_first(searched, _NOVELS)) is None:
             folders = ", ".join(str(root.folder) for root in searched)
             problem = f"found no novels to train on ({_NOVELS[0]}); searched {folders}"
-            raise DataError(problem, remedy="pass texts= a file, folder or archive of books")
+            raise DataError(problem, hint="pass texts= a file, folder or archive of books")
         if self.task == "cbt":
             return (book for book in books(novels) if "/children/" in f"/{book.book_id}")
         return novels

@@ -77,7 +77,7 @@ def entry_of(dataset: str) -> Entry:
     table = sources.table_of(sources.check_choice("data set", dataset, names, "the registry"))
     if not table:
         problem = f"the package of {dataset!r} does not say where to fetch it"
-        raise DataError(problem, remedy="read its documentation, and put the files into data/raw")
+        raise DataError(problem, hint="read its documentation, and put the files into data/raw")
     remotes = tuple(Remote(**remote) for remote in table.get("files", ()))
     entry = {key: value for key, value in table.items() if key != "reader"}
     return Entry(dataset=dataset, **{**entry, "files": remotes})
@@ -143,7 +143,7 @@ def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = No
         if not entry.published:
             raise DataError(
                 f"{dataset} has no address that it can be fetched from",
-                remedy=f"{' '.join(entry.manual.split())} into {where}",
+                hint=f"{' '.join(entry.manual.split())} into {where}",
             )
         with writing(where, "the data"):
             where.mkdir(parents=True, exist_ok=True)
@@ -211,7 +211,7 @@ def _download(remote: Remote, target: Path) -> None:
             return
     raise DataError(
         "; ".join(problems),
-        remedy=f"call wb.fetch again, which downloads from the beginning, or download it by hand to {target}",
+        hint=f"call wb.fetch again, which downloads from the beginning, or download it by hand to {target}",
     )
 
 

@@ -59,6 +59,6 @@ def shards(path: Path) -> list[Path]:
         if len(files := paths.get(number, [])) != 1:
             name = f"{start}{number:0{len(digits)}d}{f'-of-{total}' if total else ''}{end}"
             there = f"there as {' and '.join(each.name for each in files)}" if files else "missing"
-            remedy = "put each part once into one folder"
-            raise DataError(f"{name}, a part of this set, is {there}", file=path, remedy=remedy)
+            hint = "put each part once into one folder"
+            raise DataError(f"{name}, a part of this set, is {there}", file=path, hint=hint)
     return [paths[number][0] for number in numbers]

@@ -154,7 +154,7 @@ def _check_single(text: str, begin: int, end: int, source: str) -> None:
         if not is_licence:
             line = text.count("\n", 0, mark.start()) + 1
             problem = "expected one book, got a second header of Project Gutenberg"
-            raise DataError(problem, file=source, line=line, remedy="make a file of each book")
+            raise DataError(problem, file=source, line=line, hint="make a file of each book")
 
 
 def _check_share(n_kept: int, dropped: Sequence[str], source: str) -> None:
@@ -167,7 +167,7 @@ def _check_share(n_kept: int, dropped: Sequence[str], source: str) -> None:
             f"{share:.1%} of the text is left without what looks like header and footer of Project "
             f"Gutenberg, expected {_SHARE:.0%} or more",
             file=source,
-            remedy="remove both, and every line that names Project Gutenberg, or get the file again",
+            hint="remove both, and every line that names Project Gutenberg, or get the file again",
         )
     n_characters = n_kept + sum(map(len, dropped))
     if n_unnamed > _SHARE * n_characters:

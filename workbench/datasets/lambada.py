@@ -117,7 +117,7 @@ def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
         word, tab, count = line.partition("\t")
         if not (word and tab and re.fullmatch(r"\d{1,18}", count)):
             problem = f"{line[:60]!r} is not a valid vocabulary line, expected a word, a tab and a count"
-            raise DataError(problem, file=file.label, line=number, remedy="fetch the file again")
+            raise DataError(problem, file=file.label, line=number, hint="fetch the file again")
         counts[word] = counts.get(word, 0) + int(count)
     return MappingProxyType(counts)
 
@@ -130,8 +130,8 @@ def _variant_in_file(file: sources.File) -> str | None:
     codes = _languages(rows)
     if len(codes) > 1:
         names = ", ".join(map(language_name, sorted(codes)))
-        remedy = f'pass variant="openai-de" or another of them, or read all: wb.load("{file.label}")'
-        raise DataError(f"its rows are in several languages: {names}", file=file.label, remedy=remedy)
+        hint = f'pass variant="openai-de" or another of them, or read all: wb.load("{file.label}")'
+        raise DataError(f"its rows are in several languages: {names}", file=file.label, hint=hint)
     return in_language("openai", codes.pop()) if codes else _translation(file)
 
 
@@ -165,7 +165,7 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
     codes = _languages(rows)
     if mismatch := _mismatch(texts, variant, file, codes):
         remark, form = mismatch
-        raise DataError(f"{remark}, expected {variant}", file=file.label, remedy=f'pass variant="{form}"')
+        raise DataError(f"{remark}, expected {variant}", file=file.label, hint=f'pass variant="{form}"')
     folder = folder_of(split, variant)
     for number, (text, meta, shard, line) in enumerate(rows):
         if isinstance(text, DataError):
@@ -193,8 +193,8 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
 
 
 def _bad(problem: str, file: sources.File, line: int) -> DataError:
-    remedy = 'correct the line, or leave it out with on_error="skip"'
-    return DataError(problem, file=file.label, line=line, remedy=remedy)
+    hint = 'correct the line, or leave it out with on_error="skip"'
+    return DataError(problem, file=file.label, line=line, hint=hint)
 
 
 class _Row(NamedTuple):
@@ -254,7 +254,7 @@ def _table(file: sources.File) -> list[_Row]:
     if "text" not in frame and not {"context", "continuation"} <= set(frame):
         problem = f"there is no column 'text'; there is {', '.join(map(str, frame))[:200]}"
         raise DataError(
-            problem, file=file.label, remedy=f'read a table of your own with wb.load("{file.label}")'
+            problem, file=file.label, hint=f'read a table of your own with wb.load("{file.label}")'
         )
     rows = [_Row(problem, {}, file, problem.line or 0) for problem in problems]
     records = frame[[name for name in words if name in frame]].to_dict("records")

@@ -21,5 +21,5 @@ def refuse_language_model(path: Path) -> None:
         raise DataError(
             "this is an n-gram model of another program, which is not read",
             file=path,
-            remedy="fit one on the text that it was estimated from: NGram.fit(text, order=...)",
+            hint="fit one on the text that it was estimated from: NGram.fit(text, order=...)",
         )

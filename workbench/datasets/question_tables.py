@@ -51,8 +51,8 @@ class QuestionTable(NamedTuple, Generic[Question]):
             try:
                 question = self.read(row)
             except DataError as error:
-                remedy = 'correct the row, or leave it out with on_error="skip"'
-                yield DataError(f"row {number}: {error.problem}", file=label, remedy=remedy)
+                hint = 'correct the row, or leave it out with on_error="skip"'
+                yield DataError(f"row {number}: {error.problem}", file=label, hint=hint)
             else:
                 yield number, row, question
 
@@ -66,8 +66,8 @@ class QuestionTable(NamedTuple, Generic[Question]):
             check_no_books(frame, shard.path, "whole books, not questions")
             if not self.holds(frame, shard.path):
                 problem = f"expected the columns {self.columns}, got {', '.join(map(str, frame))}"
-                remedy = f'read a table of your own with wb.load("{shard.label}")'
-                raise DataError(problem, file=shard.label, remedy=remedy)
+                hint = f'read a table of your own with wb.load("{shard.label}")'
+                raise DataError(problem, file=shard.label, hint=hint)
             for row in self.rows(frame, shard.label):
                 if isinstance(row, DataError):
                     yield row
@@ -80,10 +80,10 @@ class QuestionTable(NamedTuple, Generic[Question]):
 
 def in_file(error: DataError, path: Path | str) -> DataError:
     """Return an error of a table with its file; that of a row says that the row can be left out."""
-    remedy = error.remedy
+    hint = error.hint
     if error.problem.startswith("row "):
-        remedy = f'{remedy or "correct it"}, or leave the row out with on_error="skip"'
-    return DataError(error.problem, file=path, remedy=remedy)
+        hint = f'{hint or "correct it"}, or leave the row out with on_error="skip"'
+    return DataError(error.problem, file=path, hint=hint)
 
 
 def read_shards(shards: Sequence[tuple[bytes, Path]]) -> TableFrame:
@@ -96,7 +96,7 @@ def read_shards(shards: Sequence[tuple[bytes, Path]]) -> TableFrame:
         if set(frame) != set(frames[0]):
             columns, expected = (", ".join(map(str, each))[:200] for each in (frame, frames[0]))
             problem = f"expected the columns of its first part, {expected}, got {columns}"
-            raise DataError(problem, file=path, remedy="write all parts with the same columns")
+            raise DataError(problem, file=path, hint="write all parts with the same columns")
     lines = [line for table in tables for line in table.lines]
     problems = [problem for table in tables for problem in table.problems]
     notes = dict.fromkeys(table.note for table in tables if table.note)
@@ -108,8 +108,8 @@ def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:
     columns = (frame[name] for name in frame if str(name).lower() in BOOK_TEXTS)
     if not any(isinstance(column, pd.Series) and are_books(column) for column in columns):
         return
-    remedy = "read them with wb.books, from JSON lines or Parquet with the books in a column `text`"
-    raise DataError(f"its rows are {problem}", file=path, remedy=remedy)
+    hint = "read them with wb.books, from JSON lines or Parquet with the books in a column `text`"
+    raise DataError(f"its rows are {problem}", file=path, hint=hint)
 
 
 def are_books(texts: Iterable[Any]) -> bool:

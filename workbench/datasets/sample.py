@@ -64,8 +64,8 @@ def load(
 def story_names(split: str, folder: Path | None = None) -> list[str]:
     """Return the names of the files of the stories of a split, "train" or "test", without their ends."""
     file = (folder or resource("sample")) / "split.json"
-    description, remedy = "the split of the stories", "restore the file"
-    with reading(file, description, remedy=remedy):
+    description, hint = "the split of the stories", "restore the file"
+    with reading(file, description, hint=hint):
         return [str(name) for name in json.loads(read_bytes(file, description))[split]]
 
 
@@ -149,6 +149,6 @@ def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    description, remedy = "this part of the sample", "restore the file"
-    with reading(file, description, remedy=remedy):
+    description, hint = "this part of the sample", "restore the file"
+    with reading(file, description, hint=hint):
         return [json.loads(line) for line in read_bytes(file, description).decode().split("\n") if line]

@@ -26,7 +26,7 @@ _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
 _SENTENCES = ("question", "sentence", "text")
 _COLUMNS = f"question (with ___), {', '.join(f'{letter})' for letter in LETTERS)} and answer"
-_REMEDY = 'correct it, or leave it out with on_error="skip"'
+_HINT = 'correct it, or leave it out with on_error="skip"'
 
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def _parse(file: sources.File, _split: str, variant: str) -> Iterator[Item | Dat
 
 def _unanswered(file: sources.File) -> DataError:
     problem = f"the answers file {_answer_names(file)[0]} is missing beside it"
-    return DataError(problem, file=file.label, remedy="put it there")
+    return DataError(problem, file=file.label, hint="put it there")
 
 
 def _answer_names(file: sources.File) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def _sort_out(
 
 
 def _wrong(problem: str, file: sources.File, line: int) -> DataError:
-    return DataError(problem, file=file.label, line=line, remedy=_REMEDY)
+    return DataError(problem, file=file.label, line=line, hint=_HINT)
 
 
 def _lines(file: sources.File) -> Iterator[tuple[int, int, tuple[str, Completion]] | DataError]:
@@ -154,8 +154,8 @@ def _table(file: sources.File, variant: str) -> Iterator[Item | DataError]:
     is_beside = answer is None and file.companion is not None
     if text is None or not choice_columns(frame, frame[text]) or (is_beside and number is None):
         problem = f"expected the columns {_COLUMNS}, got {', '.join(map(str, frame))}"
-        remedy = f'read a table of your own with wb.load("{file.label}")'
-        yield DataError(problem, file=file.label, remedy=remedy)
+        hint = f'read a table of your own with wb.load("{file.label}")'
+        yield DataError(problem, file=file.label, hint=hint)
         return
     if is_beside and file.companion:
         letters, problems = _letters(file.companion)
@@ -204,7 +204,7 @@ def _letters(file: sources.File) -> tuple[dict[str, str], list[DataError]]:
 
 def _lacks_answer(number: object, beside: sources.File | None) -> DataError:
     label = beside.label if beside else None
-    return DataError(f"there is no answer to question {number}", file=label, remedy=_REMEDY)
+    return DataError(f"there is no answer to question {number}", file=label, hint=_HINT)
 
 
 def _items(

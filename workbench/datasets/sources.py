@@ -107,11 +107,11 @@ def decode(data: bytes, name: str | Path) -> str:
     """
     encoding = encoding_of_mark(data)
     if encoding and encoding != "utf-8-sig":
-        with reading(name, f"this text in {encoding.upper()}", remedy="save it again as UTF-8"):
+        with reading(name, f"this text in {encoding.upper()}", hint="save it again as UTF-8"):
             data = data.decode(encoding).encode("utf-8", "replace")
     if is_binary(data):
         raise DataError(
-            "this is a binary file, expected UTF-8 text", file=name, remedy="unpack it, or pass the text file"
+            "this is a binary file, expected UTF-8 text", file=name, hint="unpack it, or pass the text file"
         )
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -282,7 +282,7 @@ def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> Dat
     )
     return DataError(
         f"found no {' or '.join(names)}; searched {locations} with subfolders",
-        remedy=f'get it with wb.fetch("{dataset}"), or pass path= a folder, file or archive',
+        hint=f'get it with wb.fetch("{dataset}"), or pass path= a folder, file or archive',
     )
 
 
@@ -303,7 +303,7 @@ def _only(files: Sequence[File], pattern: str) -> File:
     if len(files) > 1 and len({file.sha256 for file in files}) > 1:
         raise DataError(
             f"several files fit {pattern}: {', '.join(file.label for file in files)}",
-            remedy="pass path= the one you mean",
+            hint="pass path= the one you mean",
         )
     return files[0]
 
@@ -319,7 +319,7 @@ def check_choice(
     close = [other] if other in names else difflib.get_close_matches(str(value), names, 1)
     raise DataError(
         f"{owner} has no {role} {value!r}; there is {', '.join(names)}",
-        remedy=f"did you mean {close[0]!r}?" if close else None,
+        hint=f"did you mean {close[0]!r}?" if close else None,
     )
 
 
@@ -501,9 +501,7 @@ class Release:
             variant = variant or self.variant
             if variant is None:
                 problem = "the name of this file does not tell the variant"
-                raise DataError(
-                    problem, file=file.label, remedy=f"pass variant=, one of {', '.join(variants)}"
-                )
+                raise DataError(problem, file=file.label, hint=f"pass variant=, one of {', '.join(variants)}")
             if variant == by_content:  # in a language that was not released, too
                 variants = list(dict.fromkeys([*variants, variant]))
         if variant or self.variant:
@@ -539,9 +537,9 @@ class Release:
         ]
         if not others:
             return error
-        remedy = f"pass {' or '.join(others)}"
-        remedy += f", which is here; or {error.remedy}" if path is None and error.remedy else ""
-        return DataError(error.problem, remedy=remedy)
+        hint = f"pass {' or '.join(others)}"
+        hint += f", which is here; or {error.hint}" if path is None and error.hint else ""
+        return DataError(error.problem, hint=hint)
 
     def _choose_split(
         self, split: str | None, variants: Collection[str], *, any_part: bool, path: Path | str | None
@@ -555,7 +553,7 @@ class Release:
         if split in self.books and split not in splits:
             problem = f"the split {split!r} of {self.name} is running text, not items"
             option = "" if path is None else f', path="{path}"'
-            raise DataError(problem, remedy=f'read it with wb.books("{self.name}", "{split}"{option})')
+            raise DataError(problem, hint=f'read it with wb.books("{self.name}", "{split}"{option})')
         return check_choice("split", split, splits, self.name, usual)
 
     def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:

@@ -18,7 +18,7 @@ from workbench.datasets.question_tables import (
 )
 from workbench.items import language
 from workbench.items.cells import column_named, index_as_columns
-from workbench.items.items import COLUMNS, Items, items_from_frame
+from workbench.items.items import ITEM_COLUMNS, Items, items_from_frame
 from workbench.items.questions import ANSWERS, CONTEXTS, CONTINUATIONS, LABELS, TEXTS, choice_columns
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
@@ -63,7 +63,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     if path.suffix.lower() not in _TYPED:
         frame = _with_types(frame, _WORDS | {str(column).lower() for column in options.values()})
     frame = index_as_columns(frame)
-    if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
+    if not options and set(ITEM_COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.concat(map(Items.from_parquet, paths)) if len(paths) > 1 else Items.from_parquet(path)
     notes = [note] if note else []
     check_no_books(frame, path, "whole books, not passages")
@@ -155,7 +155,7 @@ def _questions(
 def _add_language(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: list[str]) -> None:
     """Add the language in the file's name to the variant, unless language or variant are set otherwise."""
     names = {str(name).lower(): name for name in frame}
-    columns = [names[name] for name in language.COLUMNS if name in names]
+    columns = [names[name] for name in language.LANGUAGE_COLUMNS if name in names]
     unknown = [
         cell for name in columns for cell in frame[name].dropna().unique() if not language.language_code(cell)
     ]

@@ -58,7 +58,7 @@ def align(
     sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
     predictions = list(split_runs(runs, items, pool=True))
     if not predictions:
-        raise DataError("there are no predictions to compare", remedy="pass runs that have some")
+        raise DataError("there are no predictions to compare", hint="pass runs that have some")
     tables = [_shared(each) if isinstance(each, Run) else frame_table(each) for each in predictions]
     sources = [
         run_source(each, table) if isinstance(each, Run) else source_of(each)
@@ -73,7 +73,7 @@ def align(
         which = "in common" if items is None else "of those given"
         first, second = tables[lost[0] if lost else 0]["item_id"], tables[-1]["item_id"]
         problem = f"{names} predicted no item {which} whose answer is known"
-        raise DataError(problem, remedy=_hint_without_common_items(first, item_ids if lost else second))
+        raise DataError(problem, hint=_hint_without_common_items(first, item_ids if lost else second))
     subset = items if items is None or asked.all() else items.where(asked)
     ids = item_ids if asked.all() else item_ids.filter(pa.array(asked))
     rows = rows[:, asked]
@@ -123,7 +123,7 @@ def _answers(
                 raise DataError(
                     f"{source.model!r} has the answer {answer!r} to the item {item_ids[k].as_py()!r},"
                     f" expected {expected!r}",
-                    remedy="compare predictions of these very items",
+                    hint="compare predictions of these very items",
                 )
         merged = pc.coalesce(merged, answers)
     return list(merged.to_pylist())
@@ -151,7 +151,7 @@ def _rows_of_items(item_ids: pa.Array, tables: Sequence[pa.Table]) -> Ints:
 
 def _hint_without_common_items(first: Any, second: Any) -> str:
     """Return what to do where two columns of ids share no answered item; name an id of each if all differ."""
-    remedy = "compare predictions of the same data set and split"
+    hint = "compare predictions of the same data set and split"
     if len(first) and len(second) and not pc.any(pc.is_in(first, value_set=second)).as_py():
-        remedy += f", with the same ids; the first are {first[0].as_py()!r} and {second[0].as_py()!r}"
-    return remedy
+        hint += f", with the same ids; the first are {first[0].as_py()!r} and {second[0].as_py()!r}"
+    return hint

@@ -53,7 +53,7 @@ class BootstrapSettings(NamedTuple):
             raise DataError(
                 "expected a confidence level between 0 and 1 and a positive number of resamples, "
                 f"got {self.level} and {self.resamples}",
-                remedy="use level=0.95, resamples=2000",
+                hint="use level=0.95, resamples=2000",
             )
         return self
 

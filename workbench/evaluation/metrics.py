@@ -48,7 +48,7 @@ _FLOATS = tuple(name for measure in measures.MEASURES for name in measure.column
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
 _AT_ONCE = 2_000_000  # items of models that are resampled at once
 _BESIDE = {"accuracy": ("interval",), "median_rank": ("n_tied_items",)}  # columns after those of a measure
-MEASURES = tuple(dict.fromkeys((
+METRIC_COLUMNS = tuple(dict.fromkeys((
     "n", "n_known",
     *(name
       for each in measures.MEASURES
@@ -149,12 +149,12 @@ def evaluate(
     check_items(items, "evaluate", optional=True)
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
-    check_group_names(names, {*MEASURES, *SPREAD, *_REMARKS})
+    check_group_names(names, {*METRIC_COLUMNS, *SPREAD, *_REMARKS})
     rows: list[dict[str, Any]] = []
     models = predictions_of(runs, items, pool=True, columns=columns_read(names))
     counts: dict[str, tuple[int, int]] = {}
     names_of_models, apart = labels(models), distinctions(models)
-    apart = apart.drop(columns=[*names, *MEASURES, *SPREAD, *_REMARKS], errors="ignore")
+    apart = apart.drop(columns=[*names, *METRIC_COLUMNS, *SPREAD, *_REMARKS], errors="ignore")
     if not {"variant", "language"} & {*names} and any(map(_has_several_languages, models)):
         names.append("language")
 
@@ -179,7 +179,7 @@ def evaluate(
     measured_rows = measure_all(frames(), sampling)
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     columns = [name for name in dict.fromkeys(("model", "run", *apart.columns)) if name not in names] + names
-    columns += [*MEASURES, *_REMARKS, *spread_columns(rows)]
+    columns += [*METRIC_COLUMNS, *_REMARKS, *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
     table[apart.columns] = table[apart.columns].convert_dtypes()
     asked = [asked_items(frame, label) for frame, label in zip(models, names_of_models, strict=True)]

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.predictions.schema import (
-    COLUMNS,
     FROM_ANSWERS,
     OPTIONAL,
+    PREDICTION_COLUMNS,
     check_values,
     from_answers,
     from_table,
@@ -109,7 +109,7 @@ def by_seed(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 
 def predictions_of(
-    runs: Any, items: Items | None = None, *, pool: bool = False, columns: Sequence[str] = COLUMNS
+    runs: Any, items: Items | None = None, *, pool: bool = False, columns: Sequence[str] = PREDICTION_COLUMNS
 ) -> list[pd.DataFrame]:
     """Return the predictions of runs, frames of predictions or names of stored runs, one model and run each.
 
@@ -153,7 +153,7 @@ def run_source(run: Run, table: pa.Table) -> PredictionSource:
 
 def columns_read(names: Sequence[str]) -> list[str]:
     """Return the columns of predictions that evaluation by columns of these `names` reads."""
-    return list(dict.fromkeys([*NEEDED, *(name for name in names if name in COLUMNS)]))
+    return list(dict.fromkeys([*NEEDED, *(name for name in names if name in PREDICTION_COLUMNS)]))
 
 
 def as_list(runs: Any) -> list[Any]:
@@ -166,8 +166,8 @@ def _frames(source: Any, items: Items | None) -> Iterator[pd.DataFrame]:
     """Yield the checked predictions of a frame, or of what has one, by model and run."""
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
-        remedy = "pass a run, a frame of predictions, the name of a run, or a list of these"
-        raise DataError(f"there are no predictions in a {type(source).__name__}", remedy=remedy)
+        hint = "pass a run, a frame of predictions, the name of a run, or a list of these"
+        raise DataError(f"there are no predictions in a {type(source).__name__}", hint=hint)
     if isinstance(frame.attrs.get(_SOURCE), PredictionSource):
         yield frame
         return
@@ -190,17 +190,17 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> tuple[pd.DataFrame, 
     """Return predictions with all columns, taken from the words and the items, and notes on the answers."""
     lacking = next(name for name in (*_WORDS, *NEEDED) if name not in frame.columns and name not in OPTIONAL)
     if items is None or lacking in _WORDS:
-        remedy = f"pass items= as well to a function that takes it, as wb.evaluate does; {FROM_ANSWERS}"
+        hint = f"pass items= as well to a function that takes it, as wb.evaluate does; {FROM_ANSWERS}"
         raise DataError(
             f"the predictions have no column {lacking!r}",
-            remedy=f"a frame needs {', '.join(_WORDS)}" if lacking in _WORDS else remedy,
+            hint=f"a frame needs {', '.join(_WORDS)}" if lacking in _WORDS else hint,
         )
     asked = frame[frame["item_id"].isin(items.frame["item_id"])]
     if asked.empty:
         ids = [table["item_id"].iloc[0] if len(table) else None for table in (items.frame, frame)]
         problem = f"the predictions have none of the items: expected ids such as {ids[0]!r}, got {ids[1]!r}"
-        remedy = "pass the items that were predicted; their ids are in items.frame['item_id']"
-        raise DataError(problem, remedy=remedy)
+        hint = "pass the items that were predicted; their ids are in items.frame['item_id']"
+        raise DataError(problem, hint=hint)
     groups = asked.groupby("model", sort=False)
     frames = [from_answers(items, group, model=str(model)) for model, group in groups]
     notes = [f"{each['model'].iloc[0]}: {each.attrs['note']}" for each in frames if "note" in each.attrs]

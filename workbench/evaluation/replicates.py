@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import (
-    MEASURES,
+    METRIC_COLUMNS,
     SPREAD,
     interval_notes,
     measure,
@@ -113,12 +113,12 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     names = [source_of(frame).run for frame in models if source_of(frame).run]
     if len(models) < 2 or len(set(names)) < len(names):  # noqa: PLR2004 - a spread needs two
         problem = f"expected two different runs or more, got {', '.join(names) or len(models)}"
-        raise DataError(problem, remedy="pass runs of several seeds, each once")
+        raise DataError(problem, hint="pass runs of several seeds, each once")
     first, *others = models
     for other in others:
         for difference, a, b in _differences(first, other):
             problem = f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}"
-            raise DataError(problem, remedy="pass runs of one model and one setting, for the same items")
+            raise DataError(problem, hint="pass runs of one model and one setting, for the same items")
     seeds = _seeds(models)
     frame = _pooled(models, ", ".join(seeds))
     model = source_of(frame).model
@@ -126,7 +126,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     frames = {"all": frame}
     frames |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
     rows = [{"model": model, "word_class": name} | measure(each, sampling) for name, each in frames.items()]
-    table = typed(pd.DataFrame(rows, columns=["model", "word_class", *MEASURES, *SPREAD]))
+    table = typed(pd.DataFrame(rows, columns=["model", "word_class", *METRIC_COLUMNS, *SPREAD]))
     table = table.astype({"word_class": "str"})
     which = f"seeds {', '.join(seeds)}" if seeds else f"{len(models)} seeds"
     table.attrs["warnings"] = unknown_note(unknown_shares(table, ["word_class"]))

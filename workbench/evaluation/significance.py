@@ -261,7 +261,7 @@ def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool
         held = ", ".join(f"{source.model} {source.run}".strip() for source in sources) or "none"
         raise DataError(
             f"{name} must hold the predictions of one model, found {len(models)}: {held}",
-            remedy="pass one run, or the runs of several seeds as wb.replicates(runs)",
+            hint="pass one run, or the runs of several seeds as wb.replicates(runs)",
         )
     return models[0]
 

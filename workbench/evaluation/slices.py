@@ -15,15 +15,14 @@ import pyarrow as pa
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
 from workbench.evaluation.model_predictions import NEEDED, PredictionSource, source_of
 from workbench.evaluation.table_columns import filled_texts
-from workbench.items.items import COLUMNS, Items, in_item_order
-from workbench.predictions.schema import COLUMNS as COLUMNS_OF_RUNS
-from workbench.predictions.schema import text_array
+from workbench.items.items import ITEM_COLUMNS, Items, in_item_order
+from workbench.predictions.schema import PREDICTION_COLUMNS, text_array
 from workbench.storage.errors import DataError, check_option
 
 MOST = 12
 """Choices that have a bin of their own; the rarer ones share one."""
 
-OF_PREDICTIONS = set(COLUMNS_OF_RUNS) - set(COLUMNS)
+OF_PREDICTIONS = set(PREDICTION_COLUMNS) - set(ITEM_COLUMNS)
 """Columns of predictions that items do not have."""
 
 _FEW = 8  # different numbers up to which each has a bin of its own
@@ -166,7 +165,7 @@ def check_group_names(names: Sequence[str], results: Collection[str], *tables: p
             problem = f"the items have a column {name!r} of their own, and the predictions have one too"
         else:
             continue
-        raise DataError(problem, remedy="give the column of the items another name")
+        raise DataError(problem, hint="give the column of the items another name")
 
 
 def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
@@ -194,7 +193,7 @@ def joined(
     of_items = None
     if items is not None:
         extra = items.extra
-        of_items = items.frame.join(extra[[name for name in extra if name not in COLUMNS]])
+        of_items = items.frame.join(extra[[name for name in extra if name not in ITEM_COLUMNS]])
     for source, other in (("items", of_items), ("annotations", annotations)):
         if other is None:
             continue

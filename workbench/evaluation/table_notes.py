@@ -37,7 +37,7 @@ SUB_TOKENS = (
     "Log-probabilities without the end of the word: {each}. Differences are of sub-tokens where all models"
     " have these; else there are none."
 )
-UNKNOWN = "Answers that are not among the words of the model count as wrong: {each}."
+UNKNOWN_ANSWERS = "Answers that are not among the words of the model count as wrong: {each}."
 BOUNDS = "Ranks that are only lower bounds, so median ranks may be too low: {each}."
 UNITS = "Intervals may be too narrow, and p too small: {each}."
 TRAINED = "The test is of single trainings, and another seed may differ: {each}."
@@ -63,7 +63,7 @@ def training_note(counts: Mapping[str, tuple[int, int]]) -> list[str]:
 def unknown_note(shares: Mapping[str, float]) -> list[str]:
     """Name the models that cannot predict more than a tenth of the answers, by the shares of these."""
     lost = {label: percent(share) for label, share in shares.items() if share > _TENTH}
-    return [UNKNOWN.format(each=_each(lost))] if lost else []
+    return [UNKNOWN_ANSWERS.format(each=_each(lost))] if lost else []
 
 
 def trained_note(labels: Sequence[str]) -> list[str]:

@@ -62,14 +62,12 @@ def check_whole(variants: pd.Series[Any]) -> None:
     """Raise DataError if an item of these variants (n,) is ablated or renamed."""
     for variant in variants.unique():
         if split_variant(variant)[1]:
-            raise DataError(f"these items are ablated already: {variant!r}", remedy="pass the whole items")
+            raise DataError(f"these items are ablated already: {variant!r}", hint="pass the whole items")
 
 
 def _shuffled(item: Item, seed: int) -> str:
     """Return the candidates as one sentence, in an order that the answer does not decide."""
     if item.candidates is None:
-        raise DataError(
-            f"the item {item.item_id} has no candidates", remedy="leave candidates_as_context out"
-        )
+        raise DataError(f"the item {item.item_id} has no candidates", hint="leave candidates_as_context out")
     rng = np.random.default_rng(int(content_digest(item.item_id, seed), 16))
     return " ".join(rng.permutation(sorted(set(item.candidates))).tolist())

@@ -23,8 +23,8 @@ def check_options(options: Mapping[str, Any], expected: str) -> None:
     """Raise DataError where an option is neither None nor a single name, or holds half a surrogate pair."""
     for option, value in options.items():
         if value is not None and (isinstance(value, list | tuple) or not pd.api.types.is_scalar(value)):
-            remedy = f"{option}={shown(value[0])}" if isinstance(value, list | tuple) and value else None
-            raise DataError(f"{option} is {shown(value)}, expected {expected}", remedy=remedy)
+            hint = f"{option}={shown(value[0])}" if isinstance(value, list | tuple) and value else None
+            raise DataError(f"{option} is {shown(value)}, expected {expected}", hint=hint)
         if value is not None and expected == "a name" and not isinstance(value, str):
             raise DataError(f"{option} is {shown(value)}, expected {expected}")
         if isinstance(value, str):
@@ -36,7 +36,7 @@ def check_encodable(text: str, description: str) -> None:
     if not is_encodable(text):
         raise DataError(
             f"{description} holds half a surrogate pair, expected whole characters, got {shown(text)}",
-            remedy="leave it out, or write the character as a whole",
+            hint="leave it out, or write the character as a whole",
         )
 
 
@@ -68,7 +68,7 @@ def column_named(frame: pd.DataFrame, names: Iterable[str]) -> Any:
         columns = [column for column in frame.columns if str(column).lower() == name]
         if len(set(columns)) > 1:
             problem = f"the columns {' and '.join(map(repr, columns))} have one name but for case"
-            raise DataError(problem, remedy="rename one of them")
+            raise DataError(problem, hint="rename one of them")
         if columns:
             return columns[0]
     return None
@@ -84,7 +84,7 @@ def text_cell(row: Mapping[str, Any], name: str) -> str | None:
     value = row.get(name)
     if isinstance(value, str):
         if not value.strip():
-            raise DataError(f"the {name} is empty", remedy="leave it null where it is not known")
+            raise DataError(f"the {name} is empty", hint="leave it null where it is not known")
         check_encodable(value, f"the {name}")
         return value
     if is_missing(value):
@@ -113,7 +113,7 @@ def listed_cell(value: Any, separator: str) -> Any:
                 return words
         if text[1:].lstrip().startswith(("'", '"')):
             problem = f"expected a list of words in JSON, got {shown(text)}"
-            raise DataError(problem, remedy='write it as ["one", "two"], or as one|two')
+            raise DataError(problem, hint='write it as ["one", "two"], or as one|two')
     return value.split(separator)  # a bracket is a word too
 
 

@@ -20,12 +20,12 @@ from workbench.items import text as wt
 from workbench.items.cells import check_options, plain_cell, text_cell
 from workbench.items.language import folder_of, in_language, languages_of_rows
 from workbench.items.query import columns_of, where_mask
-from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
+from workbench.items.schema import BLANK, ITEM_COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
 from workbench.storage.errors import DataError, check_option, reading
 from workbench.storage.files import atomic_path, read_parquet
 
-__all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "Item", "Items", "Span"]
+__all__ = ["BLANK", "ITEM_COLUMNS", "WORD_CLASSES", "Item", "Items", "Span"]
 
 Mask: TypeAlias = "list[bool] | NDArray[np.bool_] | pd.Series[bool]"
 
@@ -45,7 +45,7 @@ class Items:
     Parameters
     ----------
     frame : DataFrame
-        The columns named in `COLUMNS`; any index (it is replaced by a range).
+        The columns named in `ITEM_COLUMNS`; any index (it is replaced by a range).
     attrs : mapping, optional
         Information about the set: source, licence, citation.
     problems : sequence of DataError, optional
@@ -81,7 +81,7 @@ class Items:
 
     @cached_property
     def _arrays(self) -> list[Any]:
-        return [self._frame[column].array for column in COLUMNS]
+        return [self._frame[column].array for column in ITEM_COLUMNS]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_arrays"}
@@ -106,7 +106,7 @@ class Items:
     ) -> Items:
         """Build items from single `Item` objects, in order."""
         rows = list(records)
-        columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+        columns = {name: [getattr(row, name) for row in rows] for name in ITEM_COLUMNS}
         return cls(schema.frame_of_objects(columns), attrs=attrs, problems=problems)
 
     @classmethod
@@ -127,7 +127,7 @@ class Items:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A copy of the items as a frame, with the columns of `COLUMNS`."""
+        """A copy of the items as a frame, with the columns of `ITEM_COLUMNS`."""
         return self._frame.copy(deep=False)  # columns are copied where they are written to
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class Items:
     def __iter__(self) -> Iterator[Item]:
         for start in range(0, len(self), 4096):
             block = self._frame.iloc[start : start + 4096]
-            yield from (_item(*row) for row in zip(*(block[c].tolist() for c in COLUMNS), strict=True))
+            yield from (_item(*row) for row in zip(*(block[c].tolist() for c in ITEM_COLUMNS), strict=True))
 
     @overload
     def __getitem__(self, key: int | str) -> Item: ...
@@ -272,7 +272,7 @@ class Items:
 
     def to_parquet(self, path: Path | str) -> None:
         """Write the items to a Parquet file, exactly and atomically."""
-        columns: dict[str, Any] = {name: self._frame[name].tolist() for name in COLUMNS}
+        columns: dict[str, Any] = {name: self._frame[name].tolist() for name in ITEM_COLUMNS}
         columns["meta"] = [json.dumps(meta, ensure_ascii=False) for meta in columns["meta"]]
         arrays = [
             pa.array(columns[f.name], f.type, from_pandas=f.name in schema.TEXT_COLUMNS) for f in _SCHEMA
@@ -290,7 +290,7 @@ class Items:
         """
         table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
         table["text"] = [item.passage for item in self]
-        table = table.join(self.extra[[name for name in self.extra if name not in COLUMNS]])
+        table = table.join(self.extra[[name for name in self.extra if name not in ITEM_COLUMNS]])
         for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
             table[name] = table[name].map(cells.json_cell)
         with atomic_path(path) as temporary:
@@ -301,8 +301,8 @@ class Items:
         """Read a file of :meth:`to_parquet`."""
         description = "this Parquet file of items"
         table = read_parquet(path, what=description)
-        with reading(path, description, remedy="read a table of your own with pandas and Items.from_frame"):
-            columns = {name: schema.objects(table[name].to_pylist()) for name in COLUMNS}
+        with reading(path, description, hint="read a table of your own with pandas and Items.from_frame"):
+            columns = {name: schema.objects(table[name].to_pylist()) for name in ITEM_COLUMNS}
             columns["meta"] = schema.objects([json.loads(meta) for meta in columns["meta"]])
             return cls(pd.DataFrame(columns), attrs=json.loads(table.schema.metadata[b"workbench"])["attrs"])
 
@@ -341,7 +341,7 @@ def in_item_order(
         raise DataError(
             f"expected the {label} as a DataFrame with {expected}, got a {type(table).__name__} "
             f"without {', '.join(map(repr, absent))}",
-            remedy="pass wb.annotate(items), the items themselves, or a frame with these columns",
+            hint="pass wb.annotate(items), the items themselves, or a frame with these columns",
         )
     if "item_id" in table.columns:
         table = table.set_index("item_id")
@@ -354,7 +354,7 @@ def in_item_order(
         raise DataError(
             f"the {label} lack {len(lacking):,} of {len(item_ids):,} items: expected ids such as "
             f"{lacking.iloc[0]!r}, got {table.index[0] if len(table) else None!r}",
-            remedy=f"pass the {label} that belong to these items",
+            hint=f"pass the {label} that belong to these items",
         )
     return table.reindex(item_ids).set_axis(item_ids.index)
 
@@ -364,7 +364,7 @@ def check_items(items: Any, caller: str, *, optional: bool = False) -> None:
     if not isinstance(items, Items) and not (optional and items is None):
         raise DataError(
             f"{caller} takes Items, not {type(items).__name__}",
-            remedy="load them with wb.load, or make them with wb.items_from_frame or wb.items_from_text",
+            hint="load them with wb.load, or make them with wb.items_from_frame or wb.items_from_text",
         )
 
 
@@ -376,7 +376,7 @@ def _is_mask(key: Any) -> bool:
 
 
 def _item(*values: Any) -> Item:
-    row = dict(zip(COLUMNS, values, strict=True))
+    row = dict(zip(ITEM_COLUMNS, values, strict=True))
     for name in ("answer", "word_class", "book_id"):
         row[name] = row[name] if isinstance(row[name], str) else None
     row["tokenised"] = bool(row["tokenised"])
@@ -403,7 +403,7 @@ def items_from_frame(
     Parameters
     ----------
     frame : DataFrame
-        A table; a frame with all columns of `COLUMNS` is used as it is.
+        A table; a frame with all columns of `ITEM_COLUMNS` is used as it is.
     text : str
         The column of texts. One ``___``, ``XXXXX`` or ``@placeholder`` marks the blank; without a mark the
         last word is the answer: the last token with a letter or digit, whatever marks follow it. A line of
@@ -452,11 +452,11 @@ def items_from_frame(
     check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
     check_option("tokenised", tokenised, (None, True, False))
     check_option("on_error", on_error, ("raise", "skip"))
-    is_complete = set(COLUMNS) - {"item_id"} <= set(frame)
+    is_complete = set(ITEM_COLUMNS) - {"item_id"} <= set(frame)
     if named["item_id"] is None and "item_id" in frame.index.names and not is_complete:
         named["item_id"] = "item_id"
     frame = cells.index_as_columns(frame)
-    if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
+    if set(ITEM_COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
     note = ""
     if named["item_id"] is None:
@@ -474,7 +474,7 @@ def items_from_frame(
     blocks, unnamed = [], []
     for start in range(0, max(len(frame), 1), _BLOCK):  # so that few rows at a time are Python objects
         rows = list(_rows(frame.iloc[start : start + _BLOCK], roles, usual, build, problems))
-        block = {name: [row[index] for row in rows] for index, name in enumerate(COLUMNS)}
+        block = {name: [row[index] for row in rows] for index, name in enumerate(ITEM_COLUMNS)}
         blocks.append(schema.with_types(schema.frame_of_objects(block)))
         unnamed += [row[-1] for row in rows]
     table = pd.concat(blocks, ignore_index=True)
@@ -509,7 +509,7 @@ def _columns_of_roles(frame: pd.DataFrame, named: Mapping[str, Any]) -> dict[str
     for column in columns.values():
         if column not in frame.columns:
             problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
-            raise DataError(problem, remedy="name the column, such as text=")
+            raise DataError(problem, hint="name the column, such as text=")
     return columns
 
 
@@ -526,7 +526,7 @@ def _check_frame(frame: Any) -> None:
         return
     raise DataError(
         f"expected a pandas DataFrame whose columns have different names of one level, got {problem}",
-        remedy='pass a table, renamed where needed: frame.set_axis(["text", "answer"], axis="columns")',
+        hint='pass a table, renamed where needed: frame.set_axis(["text", "answer"], axis="columns")',
     )
 
 
@@ -537,9 +537,9 @@ def _rows(
     build: Callable[[Mapping[str, Any]], tuple[Any, ...]],
     problems: list[DataError] | None,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as values of `COLUMNS`, and whether the id was made of the content; list bad ones."""
+    """Yield rows as values of `ITEM_COLUMNS`, and whether the id was made of the content; list bad ones."""
     values_of = {name: block[column].tolist() for name, column in columns.items()}
-    further = [(str(n), block[n].tolist()) for n in block if n not in {*columns.values(), *COLUMNS}]
+    further = [(str(n), block[n].tolist()) for n in block if n not in {*columns.values(), *ITEM_COLUMNS}]
     codes = languages_of_rows(block)
     for number, label in enumerate(block.index):
         row = {name: values[number] for name, values in values_of.items()}
@@ -549,7 +549,7 @@ def _rows(
             meta = {name: plain_cell(values[number], name) for name, values in further}
             item_id, text, answer, span, *rest = build(row)
         except DataError as error:
-            bad = DataError(f"row {label}: {error.problem}", remedy=error.remedy)
+            bad = DataError(f"row {label}: {error.problem}", hint=error.hint)
             if problems is None:
                 raise bad from None
             problems.append(bad)

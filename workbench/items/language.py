@@ -16,7 +16,7 @@ from workbench.storage.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("lang", "language")
+LANGUAGE_COLUMNS = ("lang", "language")
 """Columns, in lower case, that tell the language of a row."""
 ENGLISH = "en"
 _TABLE = """
@@ -60,7 +60,7 @@ def in_language(variant: str, code: str | None) -> str:
         return variant
     if language(variant) != ENGLISH:
         raise DataError(
-            f"the language is {language_name(code)}, the variant {variant!r}", remedy="correct one of the two"
+            f"the language is {language_name(code)}, the variant {variant!r}", hint="correct one of the two"
         )
     return f"{variant}-{code}"
 
@@ -78,12 +78,12 @@ def language_code(cell: Any) -> str | None:
 
 def language_of_row(row: Mapping[str, Any]) -> str | None:
     """Return the language that a row, with columns in lower case, names; None where it names none."""
-    return next(filter(None, (language_code(row.get(name)) for name in COLUMNS)), None)
+    return next(filter(None, (language_code(row.get(name)) for name in LANGUAGE_COLUMNS)), None)
 
 
 def languages_of_rows(frame: pd.DataFrame) -> list[str | None]:
     """Return the language that each row of a table names; None where it names none."""
-    columns = [frame[name].tolist() for name in frame if str(name).lower() in COLUMNS]
+    columns = [frame[name].tolist() for name in frame if str(name).lower() in LANGUAGE_COLUMNS]
     cells = zip(*columns, strict=True) if columns else [()] * len(frame)
     return [next(filter(None, map(language_code, row)), None) for row in cells]
 

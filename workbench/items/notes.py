@@ -185,7 +185,7 @@ def _read(file: Path) -> _Rows:
     for number, line in enumerate(read_bytes(file, "these notes").split(b"\n"), start=1):
         if not line.strip():
             continue
-        with reading(file, "this note", line=number, remedy="mend or delete it; nothing was changed"):
+        with reading(file, "this note", line=number, hint="mend or delete it; nothing was changed"):
             row: dict[str, Any] = json.loads(line.decode())
             if not isinstance(row["tags"], list):
                 raise TypeError(f"tags are {row['tags']!r}, expected a list")

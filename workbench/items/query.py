@@ -79,13 +79,13 @@ def references(where: str) -> tuple[Reference, ...]:
     tree = _syntax_tree(_HEAD + where)
     if tree["error"] and tree["error_type"] == "parser":
         byte = int(tree["position"]) - len(_HEAD)
-        raise _refusal(where, f"the condition has a {tree['error_message']}", byte, remedy=_EXAMPLE)
+        raise _refusal(where, f"the condition has a {tree['error_message']}", byte, hint=_EXAMPLE)
     statements = [] if tree["error"] else tree["statements"]
     plain = _syntax_tree(_HEAD + "true")["statements"]
     expression = statements[0]["node"].pop("where_clause", None) if len(statements) == 1 else None
     plain[0]["node"].pop("where_clause")
     if expression is None or statements != plain:  # whatever else is there follows a condition
-        raise DataError(f"expected one condition, got {where!r:.200}", remedy=_EXAMPLE)
+        raise DataError(f"expected one condition, got {where!r:.200}", hint=_EXAMPLE)
     return tuple(_references(where, expression))
 
 
@@ -98,7 +98,7 @@ def _references(where: str, node: Any, parameters: frozenset[str] = frozenset())
         return
     node_class, byte = node.get("class"), node.get("query_location", 0) - len(_HEAD)
     if node_class in _REFUSED:
-        raise _refusal(where, f"a condition cannot have {_REFUSED[node_class]}", byte, remedy=_EXAMPLE)
+        raise _refusal(where, f"a condition cannot have {_REFUSED[node_class]}", byte, hint=_EXAMPLE)
     if node_class == "COLUMN_REF":
         identifiers = tuple(node["column_names"])
         if identifiers[0] not in parameters:
@@ -116,14 +116,14 @@ def _character(where: str, byte: int) -> int:
     return len(where.encode()[: max(0, byte)].decode(errors="ignore"))
 
 
-def _refusal(where: str, problem: str, byte: int, end: int | None = None, *, remedy: str = "") -> DataError:
+def _refusal(where: str, problem: str, byte: int, end: int | None = None, *, hint: str = "") -> DataError:
     """Return the error about a place of a condition (in bytes), to which a line of carets points."""
     start = _character(where, byte)
     first = where.rfind("\n", 0, start) + 1
     line = where[first:].split("\n", 1)[0]
     width = 1 if end is None else max(1, _character(where, end) - start)
     carets = " " * (start - first) + "^" * min(width, max(1, len(line) - (start - first)))
-    return DataError(f"{problem}{f' -- {remedy}' if remedy else ''}\n{line}\n{carets}")
+    return DataError(f"{problem}{f' -- {hint}' if hint else ''}\n{line}\n{carets}")
 
 
 def columns_of(where: str, names: Iterable[str]) -> list[str]:
@@ -140,16 +140,16 @@ def columns_of(where: str, names: Iterable[str]) -> list[str]:
             close = difflib.get_close_matches(name, names)
             listed = ", ".join(map(quoted, close or names[:_LISTED]))
             text = "'{}'".format(name.replace("'", "''"))
-            remedy = (
+            hint = (
                 f"did you mean {listed}?" if close else f"text is quoted ({text}); columns are {listed} ..."
             )
             raise _refusal(
-                where, f"there is no column {quoted(name)}", reference.start, reference.end, remedy=remedy
+                where, f"there is no column {quoted(name)}", reference.start, reference.end, hint=hint
             )
         column = columns.setdefault(matches[0].lower(), matches[0])
         if column != matches[0]:
             problem = f"the columns {quoted(column)} and {quoted(matches[0])} differ only in case"
-            raise DataError(f"{problem}, which SQL does not tell apart", remedy="rename one of them")
+            raise DataError(f"{problem}, which SQL does not tell apart", hint="rename one of them")
     return list(columns.values())
 
 

@@ -138,7 +138,7 @@ def table_form(frame: pd.DataFrame, columns: Mapping[str, Any]) -> TableForm:
     labels = n_labels > n_words
     if labels and numbers and 0 not in numbers and not last:
         problem = f"the answers are numbers from {min(numbers)} to {max(numbers)}, counted from 0 or from 1"
-        raise DataError(problem, remedy="write the letter (a for the first candidate), or the word")
+        raise DataError(problem, hint="write the letter (a for the first candidate), or the word")
     ends = 0
     for text, answer in zip(texts, answers, strict=False):
         if isinstance(text, str) and isinstance(answer, str) and (marks := marks_of(text)):
@@ -161,7 +161,7 @@ def _answer(cell: Any, words: tuple[str, ...] | None, form: TableForm, row: Mapp
     named = words[index] if 0 <= index < len(words) else None
     if answer in words and named not in {None, answer}:
         problem = f"the answer {shown(answer)} is a choice and the letter of another"
-        raise DataError(problem, remedy="write the word")
+        raise DataError(problem, hint="write the word")
     if answer not in words and named is None:
         problem = f"the answer {shown(answer)} is not among the candidates {[*words]}, nor the letter of one"
         raise DataError(problem)
@@ -203,7 +203,7 @@ def built(row: Mapping[str, Any], *, form: TableForm, tokenised: bool | None) ->
             check_encodable(piece, label)
     if choices and _are_sentences(choices, text[: span[0]].strip(), text[span[1] :].strip()):
         problem = f"the candidates are whole sentences, {shown(choices[0])} the first, expected words"
-        raise DataError(problem, remedy="leave only the words that fill the blank")
+        raise DataError(problem, hint="leave only the words that fill the blank")
     if fault := unanswered(text[slice(*span)], answer, choices):
         raise DataError(fault)
     spans = wt.sentences_around(text, span, tokenised=is_tokenised)
@@ -222,7 +222,7 @@ def _sides_and_answer(
         return Sides(text[:start], text[end:]), text[start:end]
     if len(marks) > 1:
         problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
-        raise DataError(problem, remedy="make one item for each")
+        raise DataError(problem, hint="make one item for each")
     return Sides(text[: marks[0].start()], text[marks[0].end() :]), answer
 
 
@@ -258,12 +258,12 @@ def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:
     if span is None:
         word = wt.final_word(text, tokenised=tokenised)
         if word is None:
-            raise DataError(f"the text {shown(text)} has no word", remedy="mark the blank with ___")
+            raise DataError(f"the text {shown(text)} has no word", hint="mark the blank with ___")
         problem = f"the text ends with {shown(text[slice(*word)])}, not with the answer {shown(answer)}"
-        raise DataError(problem, remedy="mark the blank with ___, or end the text with the answer")
+        raise DataError(problem, hint="mark the blank with ___, or end the text with the answer")
     if answer is None and not tokenised and wt.holds_unspaced(text[slice(*span)]):
         raise DataError(
             f"the last word of {shown(text)} is not known: its script has no spaces between words",
-            remedy="mark the blank with ___, or pass tokenised=True where words are between spaces",
+            hint="mark the blank with ___, or pass tokenised=True where words are between spaces",
         )
     return span

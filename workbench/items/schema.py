@@ -27,7 +27,7 @@ TEXT_COLUMNS = ("item_id", "dataset", "split", "variant", "text", "answer", "wor
 _CUT_AT_HYPHENS = frozenset({"cbt", "cnnqa"})  # releases in which dashes are "--"
 _NULLS = (type(None), float, type(pd.NA))  # types of cells that hold nothing
 _BLOCK = 1 << 16  # rows that are Python objects at a time
-COLUMNS = (
+ITEM_COLUMNS = (
     "item_id", "dataset", "split", "variant", "text", "answer", "answer_span", "sentences",
     "candidates", "word_class", "tokenised", "book_id", "meta",
 )  # fmt: skip
@@ -145,14 +145,14 @@ def frame_of_objects(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
 
 
 def with_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with the columns of `COLUMNS` alone and their types; DataError for other types.
+    """Return a frame with the columns of `ITEM_COLUMNS` alone and their types; DataError for other types.
 
     Lists become tuples, so that no cell can be changed from outside, and equal spans are one object.
     """
-    if missing := [name for name in COLUMNS if name not in frame.columns]:
+    if missing := [name for name in ITEM_COLUMNS if name not in frame.columns]:
         raise DataError(
             f"the columns {', '.join(missing)} are missing",
-            remedy="build items with Items.from_frame or wb.items_from_text",
+            hint="build items with Items.from_frame or wb.items_from_text",
         )
     columns: dict[str, Any] = {name: _as_text(frame[name]) for name in TEXT_COLUMNS}
     unique: dict[Any, Any] = {}
@@ -166,7 +166,7 @@ def with_types(frame: pd.DataFrame) -> pd.DataFrame:
     }
     columns |= {name: objects(values).to_numpy() for name, values in nested.items()}
     columns["tokenised"] = frame["tokenised"].astype(bool).to_numpy()
-    return pd.DataFrame({name: columns[name] for name in COLUMNS})
+    return pd.DataFrame({name: columns[name] for name in ITEM_COLUMNS})
 
 
 def _as_text(column: pd.Series[Any]) -> Any:
@@ -207,7 +207,7 @@ def check_unique(ids: pd.Series[Any], label: str) -> None:
     if ids.duplicated().any():
         raise DataError(
             f"the {label} hold the id {ids[ids.duplicated()].iloc[0]!r} twice, expected one row per item",
-            remedy="leave one of the rows out, or give it another id",
+            hint="leave one of the rows out, or give it another id",
         )
 
 

@@ -81,7 +81,7 @@ class Predictor(ABC):
     dtype : str or None
         Precision of its weights, which errors name; None if it has no weights or does not say.
     unknown : {"none", "unk", "shared"}
-        How an answer outside the vocabulary is scored (:data:`workbench.predictions.schema.UNKNOWN`).
+        How an answer outside the vocabulary is scored (:data:`workbench.predictions.schema.UNKNOWN_SCORING`).
     mask : str
         A neutral word, which stands for words that are masked: one that no vocabulary has.
     attention : bool
@@ -210,7 +210,7 @@ class Predictor(ABC):
         """
         del items, chunk
         raise DataError(
-            f"{self.name} ranks no vocabulary", remedy="use it on items with candidates, or another model"
+            f"{self.name} ranks no vocabulary", hint="use it on items with candidates, or another model"
         )
 
     def _listed_log_prob(self, items: Items) -> Floats:
@@ -274,7 +274,7 @@ class Predictor(ABC):
     def attend(self, items: Items) -> list[Attention]:
         """Return the attention of the model in each item; DataError if it has none."""
         del items
-        raise DataError(f"{self.name} has no attention to show", remedy="take a reader or a transformer")
+        raise DataError(f"{self.name} has no attention to show", hint="take a reader or a transformer")
 
     def form(self, word: str) -> str:
         """Return a word as the model's vocabulary has it."""
@@ -323,7 +323,7 @@ class Predictor(ABC):
             Predictions (see :mod:`workbench.predictions.schema`), in the order of the items.
         """
         if not len(items):
-            raise DataError("there are no items to predict", remedy="pass at least one")
+            raise DataError("there are no items to predict", hint="pass at least one")
         has_candidates = items.frame["candidates"].notna().to_numpy()
         masks = [mask for mask in (has_candidates, ~has_candidates) if mask.any()]
         tables = [self._predict(items.where(mask), top_k, seed) for mask in masks]
@@ -424,9 +424,9 @@ class Predictor(ABC):
         if not file.is_file():
             if folder.is_file():
                 refuse_language_model(folder)
-            raise DataError("there is no saved model", file=file, remedy="name its folder, or save it again")
-        check_checksums(folder, what="this saved model", remedy="save it again")
-        with reading(file, "this saved model", remedy="save it again"):
+            raise DataError("there is no saved model", file=file, hint="name its folder, or save it again")
+        check_checksums(folder, what="this saved model", hint="save it again")
+        with reading(file, "this saved model", hint="save it again"):
             about = read_json(file, "this saved model")
             name, config = str(about["model"]), dict(about["config"])
             if "trust_remote_code" in config:
@@ -438,11 +438,11 @@ class Predictor(ABC):
         if family is None or not issubclass(family, cls):
             raise DataError(
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,
-                remedy="load it by its own class, or import the module that defines that class first",
+                hint="load it by its own class, or import the module that defines that class first",
             )  # fmt: skip
         token = remote_code.set(trust_remote_code or remote_code.get())  # of those that it is made of, too
         try:
-            with reading(file, "this saved model", remedy="save it again"):
+            with reading(file, "this saved model", hint="save it again"):
                 model: Self = family._load(folder, config)  # noqa: SLF001 - of this family
         finally:
             remote_code.reset(token)

@@ -91,7 +91,7 @@ class Batcher:
                     if len(batch) == 1:
                         raise DataError(
                             f"memory does not suffice for a single text of {lengths[batch[0]]} tokens",
-                            remedy='free memory (del a model), or compute on another device (device="cpu")',
+                            hint='free memory (del a model), or compute on another device (device="cpu")',
                         ) from error
                 else:
                     yield batch, result

@@ -128,7 +128,7 @@ class _Recorded(Predictor):
         if frame is None or len(names) != 1:
             got = type(run).__name__ if frame is None else f"those of {len(names)}"
             raise DataError(
-                f"expected a model or predictions of one, got {got}", remedy="pass models or runs, each apart"
+                f"expected a model or predictions of one, got {got}", hint="pass models or runs, each apart"
             )
         self.name, self.score_type = str(names[0]), str(frame["score_type"].iloc[0])
         systems = frame.groupby("dataset")["system"].first().dropna()
@@ -155,14 +155,14 @@ class _Recorded(Predictor):
             if scores is None or candidates is None or list(row) != list(candidates):
                 raise DataError(
                     f"the predictions of {self.name!r} have no scores of these words for {item_id}",
-                    remedy="pass the items that were predicted, or the model itself",
+                    hint="pass the items that were predicted, or the model itself",
                 )
             rows.append(scores)
         return pad(rows)
 
     def _save(self, folder: Path) -> None:
         del folder
-        raise DataError("an ensemble of runs cannot be saved", remedy="make it of the models")
+        raise DataError("an ensemble of runs cannot be saved", hint="make it of the models")
 
 
 def _probabilities(scores: Floats, inside: Any) -> Floats:

@@ -177,7 +177,7 @@ class Attention(NamedTuple):
         members = [index for index, each in enumerate(self.rows) if not row or each.startswith(f"{row}, ")]
         if not members and row:
             raise DataError(
-                f"{self.model} has no row {row!r:.80} of attention", remedy=f"choose {self.rows[0]!r}"
+                f"{self.model} has no row {row!r:.80} of attention", hint=f"choose {self.rows[0]!r}"
             )
         if not members:
             return np.zeros(len(self.spans))

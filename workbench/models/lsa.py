@@ -167,7 +167,7 @@ def _decompose(corpus: Corpus, info: dict[str, Any]) -> Vectors:
         raise DataError(
             f"the texts have {matrix.shape[0]} sentences, {matrix.shape[1]} words seen {minimum} times or "
             f"more, {np.count_nonzero(matrix.data)} weights above 0: too few for {dimensions} dimensions",
-            remedy="take fewer dimensions, or more text",
+            hint="take fewer dimensions, or more text",
         )
     row_blocks = [matrix[start : start + _SENTENCES] for start in range(0, matrix.shape[0], _SENTENCES)]
     del matrix  # the parts are copies

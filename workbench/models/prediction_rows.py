@@ -149,9 +149,7 @@ def check_ranked(items: Items, ranked: Ranked, *, model: str, dtype: str | None 
             problem = (
                 f"no word of the vocabulary has a probability above 0 for {item_id} by the model {model!r}"
             )
-            raise DataError(
-                problem, remedy="fit the model on more text, or check that its weights are finite"
-            )
+            raise DataError(problem, hint="fit the model on more text, or check that its weights are finite")
         quantity = "log-probability of a word"
         raise not_a_number(values[index], item_id, model=model, dtype=dtype, quantity=quantity)
 

@@ -64,9 +64,9 @@ class Vectors:
     @classmethod
     def read(cls, folder: Path) -> Vectors:
         """Map vectors of `write` into memory; DataError if they are missing or damaged."""
-        description, remedy = "these vectors", "make them again"
-        manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy)
-        with reading(folder, description, remedy=remedy):
+        description, hint = "these vectors", "make them again"
+        manifest, arrays = read_arrays(folder, _FILE, what=description, hint=hint)
+        with reading(folder, description, hint=hint):
             cache.touch(folder)
             return cls(manifest["words"], arrays, manifest["info"])
 

@@ -26,7 +26,7 @@ WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 
 _TRIED: tuple[tuple[str, Measure], ...] = (
     ("accuracy", ExpectedAccuracy()), ("perplexity", Perplexity()), ("median_rank", MedianRank()),
 )  # fmt: skip
-MEASURES = ("n", *(name for name, _ in _TRIED))
+TRIAL_MEASURES = ("n", *(name for name, _ in _TRIED))
 """What a trial measures on each set: :func:`measured`."""
 
 _CHUNK = 256  # items whose values are in memory while they are tuned on
@@ -101,11 +101,11 @@ class Wrapper(Predictor):
             for name, items in named.items()
             for values, measures in zip(settings, self._measures(items, models), strict=True)
         ]
-        trials = pd.DataFrame(rows, columns=[*grids, "set", *MEASURES])
+        trials = pd.DataFrame(rows, columns=[*grids, "set", *TRIAL_MEASURES])
         loss = -trials["accuracy"] if by == "accuracy" else np.log(trials["perplexity"])
         means = loss.groupby([trials[name] for name in grids]).transform("mean").round(12)
         if means.isna().all():
-            raise DataError(f"no setting has a {by}", remedy="tune by accuracy, on items with answers")
+            raise DataError(f"no setting has a {by}", hint="tune by accuracy, on items with answers")
         best = int(means.argmin())  # the first: that of the smallest values
         for name, grid in grids.items():
             value, low, high = getattr(models[best], name), min(grid), max(grid)
@@ -120,7 +120,7 @@ class Wrapper(Predictor):
         return models[best]
 
     def _measures(self, items: Items, models: Sequence[Any]) -> list[tuple[int, float, float, float]]:
-        """Return :data:`MEASURES` of each model on a set; what they share is computed once."""
+        """Return :data:`TRIAL_MEASURES` of each model on a set; what they share is computed once."""
         frames: list[list[pd.DataFrame]] = [[] for _ in models]
         for start in range(0, len(items), _CHUNK):
             shared: dict[Any, Any] = {}
@@ -148,7 +148,7 @@ def _named(sets: Sequence[Items], by: str) -> dict[str, Items]:
     """
     check_option("by", by, ("accuracy", "perplexity"))
     if not sets or not all(len(items) for items in sets):
-        raise DataError("there are no items to tune on", remedy="pass one or more sets that are not empty")
+        raise DataError("there are no items to tune on", hint="pass one or more sets that are not empty")
     names: dict[str, Items] = {}
     for items in sets:
         name = "/".join(str(items.frame[column].iloc[0]) for column in ("dataset", "split"))
@@ -164,7 +164,7 @@ def measured(frame: pd.DataFrame) -> tuple[int, float, float, float]:
 
 
 def summary(p_correct: Floats, log_prob: Floats, ranks: Floats) -> tuple[int, float, float, float]:
-    """Return :data:`MEASURES` from values (n,); NaN for perplexity or rank where no value is a number."""
+    """Return `TRIAL_MEASURES` from values (n,); NaN for perplexity or rank where no value is a number."""
     quantities = {"p_correct": p_correct, "log_prob": log_prob, "mid_rank": ranks}
     values = [float(measure.values(quantities[measure.quantity][None])[0]) for _, measure in _TRIED]
     accuracy, perplexity, rank = (min(value, _LARGEST) for value in values)

@@ -105,11 +105,11 @@ def export_step(
     if number is None or not len(indices):
         where = "any step" if number is None else f"step {number}"
         raise DataError(
-            f"no item is open at {where}", remedy="people.funnel(...) counts the items at each step"
+            f"no item is open at {where}", hint="people.funnel(...) counts the items at each step"
         )
     described = chosen.steps[number - 1]
     if described.condition == "unfolding":
-        raise DataError("no form unfolds a passage", remedy="let people play wb.guess(items, 'unfolding')")
+        raise DataError("no form unfolds a passage", hint="let people play wb.guess(items, 'unfolding')")
     order = np.random.default_rng(seed).permutation(indices)
     needed = described.people - table["n_judged"].to_numpy()
     needed = needed if people is None else np.minimum(needed, people)
@@ -250,9 +250,7 @@ def import_answers(
     frame = frame.rename(columns=lambda name: _FORM.sub("", str(name), count=1))
     column = _person_column(frame, person)
     if "step" not in frame:
-        raise DataError(
-            "the answers have no column 'step'", remedy="give them the columns that were exported"
-        )
+        raise DataError("the answers have no column 'step'", hint="give them the columns that were exported")
     batch = _Batch(items, chosen, states(items, read_judgments(folder), chosen)["step"].tolist())
     rows: list[dict[str, Any]] = []
     names = list(map(str, frame))
@@ -367,7 +365,7 @@ def _person_column(frame: pd.DataFrame, person: str | None) -> str:
         problem = f"expected one column that names the person, got {', '.join(columns) or 'none'}"
         if person is not None:
             problem = f"the answers have no column {person!r}"
-        raise DataError(problem, remedy=f'pass person="...", one of {", ".join(map(str, frame))}'[:300])
+        raise DataError(problem, hint=f'pass person="...", one of {", ".join(map(str, frame))}'[:300])
     return columns[0]
 
 

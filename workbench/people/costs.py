@@ -51,7 +51,7 @@ class Rates:
         if not is_valid or sum(low for low, _ in self.dropped) > 1:
             raise DataError(
                 f"expected ranges within 0 and 1 that add up to 1 at most, got {self.dropped}",
-                remedy="give the least and the greatest share of all items that each step drops",
+                hint="give the least and the greatest share of all items that each step drops",
             )
 
     @property
@@ -81,7 +81,7 @@ def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[fl
         raise DataError(
             f"expected one share of all items for each step of {protocol.name}, 1 at most in all, and steps "
             f"that drop items, got {list(dropped)} for steps that pass items guessed {', '.join(passes)}",
-            remedy="pass one rate a step, or simulate with a model",
+            hint="pass one rate a step, or simulate with a model",
         )
     remaining, probabilities = 1.0, []
     for step, share in zip(protocol.steps, dropped, strict=True):

@@ -32,7 +32,7 @@ from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import list_folder, read_bytes
 from workbench.storage.paths import data_home
 
-COLUMNS = (
+JUDGMENT_COLUMNS = (
     "item_id", "text_digest", "variant", "person", "step", "condition", "shown", "guesses", "response_time",
     "answered",
 )  # fmt: skip
@@ -71,7 +71,7 @@ def read_judgments(folder: Path | str | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per judgment, with the columns of :data:`workbench.people.judgments.COLUMNS`.
+        One row per judgment, with the columns of :data:`workbench.people.judgments.JUDGMENT_COLUMNS`.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def add_judgments(judgments: pd.DataFrame, folder: Path | str | None = None) -> 
     Parameters
     ----------
     judgments : DataFrame
-        With the columns of :data:`workbench.people.judgments.COLUMNS`, such as `simulate` makes;
+        With the columns of :data:`workbench.people.judgments.JUDGMENT_COLUMNS`, such as `simulate` makes;
         ``text_digest``, ``variant`` and ``response_time`` may be missing.
     folder : path, optional
         ``data/guess`` by default.
@@ -133,10 +133,10 @@ def add_judgments(judgments: pd.DataFrame, folder: Path | str | None = None) -> 
             rows.append(_checked(values))
         except (TypeError, ValueError) as error:
             problem = f"this is not a judgment ({error}): {values!r:.100}"
-            raise DataError(problem, remedy=f"give it the columns {', '.join(COLUMNS)}") from error
+            raise DataError(problem, hint=f"give it the columns {', '.join(JUDGMENT_COLUMNS)}") from error
     reasons = record_judgments(rows, folder)
     rejected = [{**row, "reason": reason} for row, reason in zip(rows, reasons, strict=True) if reason]
-    return pd.DataFrame(rejected, columns=[*COLUMNS, "reason"])
+    return pd.DataFrame(rejected, columns=[*JUDGMENT_COLUMNS, "reason"])
 
 
 def record_judgments(rows: Sequence[_Row], folder: Path | str | None) -> list[str]:
@@ -203,7 +203,7 @@ def row_of(item: Item, person: str, *, step: int, condition: str, n_shown: int, 
 
 def judgments_of(rows: Iterable[_Row]) -> pd.DataFrame:
     """Return rows as a table, in the order of the answers."""
-    frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    frame = pd.DataFrame(list(rows), columns=list(JUDGMENT_COLUMNS))
     frame["guesses"] = objects(frame["guesses"].tolist())
     for name in ("step", "shown"):
         frame[name] = frame[name].astype(int)
@@ -230,13 +230,13 @@ def check_folder(home: Path) -> None:
             raise DataError(
                 "databases of campaigns and games are no longer read; commit a21fd8b1 reads this one",
                 file=path,
-                remedy=f"with that commit, run people.Campaign.open({str(path)!r}).judgments().rename("
+                hint=f"with that commit, run people.Campaign.open({str(path)!r}).judgments().rename("
                 'columns={"name": "person"}).to_json("judgments.jsonl", orient="records", lines=True, '
                 'date_format="iso"); then move the database away, and run people.add_judgments('
                 'pandas.read_json("judgments.jsonl", lines=True), folder)',
             )
     if home.is_file():
-        raise DataError("expected a folder of judgments, got a file", file=home, remedy="pass its folder")
+        raise DataError("expected a folder of judgments, got a file", file=home, hint="pass its folder")
 
 
 def file_size(folder: Path | str | None, person: str) -> int:
@@ -262,18 +262,18 @@ def _read(file: Path) -> list[_Row]:
             "the last line of this file of judgments is incomplete",
             file=file,
             line=len(lines) + 1,
-            remedy="delete this line; its answer was not confirmed as saved",
+            hint="delete this line; its answer was not confirmed as saved",
         )
     rows: list[_Row] = []
     for number, line in enumerate(lines, start=1):
-        with reading(file, "this judgment", line=number, remedy="mend or delete it; nothing was changed"):
+        with reading(file, "this judgment", line=number, hint="mend or delete it; nothing was changed"):
             rows.append(_checked(json.loads(line.decode())))
     return rows
 
 
 def _checked(values: _Row) -> dict[str, Any]:
     """Return the columns of a judgment; TypeError or ValueError if it is not valid."""
-    row = {name: values.get(name) for name in COLUMNS}
+    row = {name: values.get(name) for name in JUDGMENT_COLUMNS}
     guesses, seconds = row["guesses"], row["response_time"]
     if not isinstance(guesses, list) or not guesses:
         raise TypeError("its guesses are not a list of words")
@@ -347,9 +347,9 @@ def score_judgments(
     ['passage', 'sentence']
     """
     chosen = named_protocol(protocol)
-    if missing := [name for name in COLUMNS if name not in judgments]:
+    if missing := [name for name in JUDGMENT_COLUMNS if name not in judgments]:
         raise DataError(
-            f"the judgments have no column {missing[0]!r}", remedy="pass what people.read_judgments returns"
+            f"the judgments have no column {missing[0]!r}", hint="pass what people.read_judgments returns"
         )
     items_frame = items.frame
     asked = pd.DataFrame({
@@ -357,7 +357,7 @@ def score_judgments(
         "item_variant": items_frame["variant"], "answer": items_frame["answer"],
         "candidates": items_frame["candidates"], "n_context": items_frame["sentences"].map(len) - 1,
     })  # fmt: skip
-    rows = judgments[list(COLUMNS)].merge(asked, on="item_id")  # in the order of the judgments
+    rows = judgments[list(JUDGMENT_COLUMNS)].merge(asked, on="item_id")  # in the order of the judgments
     steps = {(number, step.condition) for number, step in enumerate(chosen.steps, 1)}
     mask = np.array([key in steps for key in zip(rows["step"], rows["condition"], strict=True)], dtype=bool)
     mask &= rows["text_digest"].isna() | (rows["text_digest"] == rows["digest"])
@@ -370,7 +370,7 @@ def score_judgments(
         row = rows[twice].iloc[0]
         raise DataError(
             f"{row['person']!r:.60} has two judgments of the item {row['item_id']}",
-            remedy="leave one of them out: nobody judges an item twice",
+            hint="leave one of them out: nobody judges an item twice",
         )
     answers = list(zip(rows["guesses"], rows["answer"], rows["candidates"], strict=True))
     matches = [chosen.match(words, answer, candidates) for words, answer, candidates in answers]

@@ -176,12 +176,12 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
     3
     """
     if isinstance(name, str) and name not in PROTOCOLS:
-        raise DataError(f"there is no protocol {name!r:.60}", remedy=f"use one of {', '.join(PROTOCOLS)}")
+        raise DataError(f"there is no protocol {name!r:.60}", hint=f"use one of {', '.join(PROTOCOLS)}")
     base = PROTOCOLS[name] if isinstance(name, str) else name
     steps = list(base.steps)
     if (condition := settings.pop("condition", None)) is not None:
         if len(steps) != 1 or steps[0].condition == "unfolding":
-            raise DataError(f"the protocol {base.name} fixes its conditions", remedy="leave condition out")
+            raise DataError(f"the protocol {base.name} fixes its conditions", hint="leave condition out")
         conditions: tuple[Any, ...] = ("sentence", "passage") if condition == "both" else (condition,)
         steps = [replace(steps[0], condition=each) for each in conditions]
     for setting in ("people", "guesses", "per_page", "price"):
@@ -190,7 +190,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
             if len(values) != len(steps):
                 raise DataError(
                     f"{setting} has {len(values)} values, the protocol {base.name} has {len(steps)} steps",
-                    remedy="pass one value, or one a step",
+                    hint="pass one value, or one a step",
                 )
             steps = [replace(step, **{setting: number}) for step, number in zip(steps, values, strict=True)]
     if "accept" in settings:

@@ -229,7 +229,7 @@ def predictions(
     if person is not None:
         if majority or person not in set(scored["person"]):
             problem = "got both a person and majority" if majority else f"nobody called {person!r:.60} judged"
-            raise DataError(problem, remedy="pass one of the people, or neither for all of them")
+            raise DataError(problem, hint="pass one of the people, or neither for all of them")
         scored = scored[scored["person"] == person]
     if majority:
         scored = _majority(scored, chosen, seed)

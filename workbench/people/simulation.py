@@ -149,7 +149,7 @@ def simulate(
         raise DataError(
             f"expected {needed} people or more for each item, and rates or a model in their place, got "
             f"n_subjects={n_subjects} and {len(models)} models",
-            remedy=f"pass n_subjects={needed} and at least one model",
+            hint=f"pass n_subjects={needed} and at least one model",
         )
     rows: list[dict[str, object]] = []
     start = datetime.now(UTC)

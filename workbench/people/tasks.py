@@ -120,7 +120,7 @@ def check_person(name: Any) -> str:
         raise DataError(
             f"expected a name of 1 to {LONGEST_GUESS} characters, none of them NUL or half a surrogate pair, "
             f"got {name!r:.60}",
-            remedy="choose another name",
+            hint="choose another name",
         )
     return person
 
@@ -135,5 +135,5 @@ def check_questions(items: Any, protocol: Protocol, caller: str) -> None:
         raise DataError(
             f"{caller} expected an item or more, each with {' and '.join(needed)}, got {len(items):,} items, "
             f"of which {len(lacking):,} have none: {', '.join(lacking[:1])}",
-            remedy=f"leave them out with items.where; the protocol {protocol.name} needs them",
+            hint=f"leave them out with items.where; the protocol {protocol.name} needs them",
         )

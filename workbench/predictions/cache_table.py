@@ -57,7 +57,7 @@ class CacheTable(Table):
         if not names or set(names) - valid:
             problem = f"there is no {min(set(names) - valid)!r} in the cache" if names else "nothing is named"
             kind_list = ", ".join(sorted(set(self["kind"])))
-            raise DataError(problem, remedy=f"name an entry, or a kind: {kind_list or 'there is none'}")
+            raise DataError(problem, hint=f"name an entry, or a kind: {kind_list or 'there is none'}")
         entries = [e for e in disk.cache_entries() if {e.kind, e.path.name[:_KEY]} & set(names)]
         for entry in entries:
             try:

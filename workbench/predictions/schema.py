@@ -20,7 +20,7 @@ from workbench.storage.errors import DataError, reason
 
 Floats = npt.NDArray[np.float64]
 
-UNKNOWN = ("none", "unk", "shared")
+UNKNOWN_SCORING = ("none", "unk", "shared")
 """How an answer outside the vocabulary is scored: not at all, with the probability of ``<unk>``, or with that
 probability divided by the number of different words that ``<unk>`` stands for."""
 
@@ -61,7 +61,7 @@ SCHEMA = pa.schema(
         ("candidates_digest", _TEXT),
     ]
 )
-COLUMNS = tuple(SCHEMA.names)
+PREDICTION_COLUMNS = tuple(SCHEMA.names)
 CATEGORIES = (
     "dataset", "split", "variant", "word_class", "book_id", "model", "system", "run", "score_type", "unit",
     "filter", "unknown", "case", "prompt", "bos",
@@ -95,7 +95,7 @@ _EXTENSIONS = {
 _KINDS = {pa.string(): "str", pa.bool_(): "boolean", pa.int64(): "Int64", pa.float64(): "float64"}
 _WORDS = {
     "score_type": ("log_prob", "score"), "unit": ("word", "whole-word", "last-token"),
-    "filter": ("none", "stop-words"), "unknown": UNKNOWN,
+    "filter": ("none", "stop-words"), "unknown": UNKNOWN_SCORING,
 }  # fmt: skip
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")  # noqa: RUF001 - as they are shown, and typed
 _MARKS = r"""[\s"'“”„‟«»‹›.,;:!?…¡¿()\[\]{}*_–—]+"""  # noqa: RUF001 - quotes, brackets, sentence marks, emphasis
@@ -112,7 +112,7 @@ def check_model(model: Any, caller: str) -> None:
     if isinstance(model, type) or not callable(getattr(model, "predict", None)):
         raise DataError(
             f"{caller} takes a model, not {model!r:.80}: it has no predict(items, top_k)",
-            remedy="pass one such as NGram.fit(...) or CausalLM(...) gives",
+            hint="pass one such as NGram.fit(...) or CausalLM(...) gives",
         )
 
 
@@ -276,12 +276,12 @@ def check_values(frame: pd.DataFrame) -> None:
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the columns and types of `SCHEMA`."""
-    if lacking := [name for name in COLUMNS if name not in frame.columns and name not in OPTIONAL]:
-        raise DataError(f"the predictions have no column {lacking[0]!r}", remedy=FROM_ANSWERS)
-    if extra := [name for name in frame.columns if name not in COLUMNS]:
-        raise DataError(f"the predictions have a column {extra[0]!r}", remedy="join such columns by item_id")
+    if lacking := [name for name in PREDICTION_COLUMNS if name not in frame.columns and name not in OPTIONAL]:
+        raise DataError(f"the predictions have no column {lacking[0]!r}", hint=FROM_ANSWERS)
+    if extra := [name for name in frame.columns if name not in PREDICTION_COLUMNS]:
+        raise DataError(f"the predictions have a column {extra[0]!r}", hint="join such columns by item_id")
     frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
-    frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
+    frame = frame.loc[:, list(PREDICTION_COLUMNS)].reset_index(drop=True)
     return typed_predictions(frame)
 
 
@@ -298,7 +298,7 @@ def not_a_number(
     problem = "not a number" if np.isnan(value) else f"infinite ({value})"
     return DataError(
         f"the {quantity} is {problem} for {item_id} by the model {model!r}{precision}",
-        remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the "
+        hint="its weights are not finite, or its precision overflows: use dtype='float32' where the "
         "model has that option, else train or download it again",
     )
 
@@ -306,7 +306,7 @@ def not_a_number(
 def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
     """Convert the columns of a frame that are in `SCHEMA` to its types; DataError for other values."""
     arrays = {}
-    for name in filter(frame.columns.__contains__, COLUMNS):
+    for name in filter(frame.columns.__contains__, PREDICTION_COLUMNS):
         arrow_type, nulls = SCHEMA.field(name).type, 0
         try:
             if arrow_type in _KINDS:
@@ -346,7 +346,7 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str] = ()) -> pa.Table:
+def cast(table: pa.Table, names: Sequence[str] = PREDICTION_COLUMNS, encoded: Sequence[str] = ()) -> pa.Table:
     """Return columns of an Arrow table in the order and with the types of `SCHEMA`.
 
     Those in `encoded` are dictionaries. It may lack columns of `OPTIONAL`.
@@ -364,7 +364,7 @@ def from_table(table: pa.Table) -> pd.DataFrame:
 
     It may have some of the columns of `SCHEMA` only, and dictionaries.
     """
-    held = [name for name in COLUMNS if name in table.column_names]
+    held = [name for name in PREDICTION_COLUMNS if name in table.column_names]
     table = cast(table.select(held), held)
     fields = [field for field in SCHEMA if field.name in table.column_names]
     plain = [field.name for field in fields if field.type in _KINDS]

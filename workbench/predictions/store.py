@@ -82,21 +82,21 @@ class Run:
     @property
     def item_columns(self) -> pd.DataFrame:
         """The items' own columns that are stored with the run, indexed by ``item_id``; see `predict`."""
-        with reading(self._file, "the items' own columns", remedy=_AGAIN), self._open() as parquet:
+        with reading(self._file, "the items' own columns", hint=_AGAIN), self._open() as parquet:
             names = [name for name in parquet.schema_arrow.names if name.startswith(ITEM_COLUMN)]
             frame: pd.DataFrame = parquet.read(["item_id", *names]).to_pandas()
             frame.columns = frame.columns.str.removeprefix(ITEM_COLUMN)
             return frame.astype({"item_id": "str"}).set_index("item_id")
 
-    def read(self, columns: Sequence[str] = schema.COLUMNS) -> pa.Table:
+    def read(self, columns: Sequence[str] = schema.PREDICTION_COLUMNS) -> pa.Table:
         """Return columns of the predictions, those of `schema.CATEGORIES` as dictionaries."""
-        with reading(self._file, "the predictions", remedy=_AGAIN), self._open() as parquet:
+        with reading(self._file, "the predictions", hint=_AGAIN), self._open() as parquet:
             table = parquet.read(list(columns)).unify_dictionaries()
             return schema.cast(table, columns, schema.CATEGORIES)
 
     def cell(self, column: str, row: int) -> Any:
         """Return a single value; the last row group that was read of a column stays in memory."""
-        with reading(self._file, "the predictions", remedy=_AGAIN):
+        with reading(self._file, "the predictions", hint=_AGAIN):
             group, index = divmod(row, self._metadata.row_group(0).num_rows)
             last, values = self._row_groups.get(column, (None, None))
             if last != group:
@@ -123,7 +123,7 @@ class Run:
         """Metadata of the table; DataError unless it is the file that was written."""
         if sha256(self._file) != self.info["file_sha256"]:
             problem = "the predictions are not those that were written"
-            raise DataError(problem, file=self._file, remedy=_AGAIN)
+            raise DataError(problem, file=self._file, hint=_AGAIN)
         return pq.read_metadata(self._file, memory_map=True)
 
     @property
@@ -178,8 +178,8 @@ def predict(
     -------
     Run
         ``run.predictions`` is the table, one row per item: item_id, model, prediction, correct, p_correct,
-        log_prob, rank, top_words, in_training, ... (:data:`workbench.predictions.schema.COLUMNS`); the folder
-        lies in ``runs/`` (see :func:`workbench.storage.paths.data_home`).
+        log_prob, rank, top_words, in_training, ... (:data:`workbench.predictions.schema.PREDICTION_COLUMNS`);
+        the folder lies in ``runs/`` (see :func:`workbench.storage.paths.data_home`).
 
     Raises
     ------
@@ -254,8 +254,8 @@ def predict(
         run = _store(name, frame, items, info)
     except DataError as error:
         problem = f"the predictions are made, but not stored: {error.problem}"
-        remedy = "make room; wb.import_results(error.predictions, items) stores them then"
-        not_stored = NotStoredError(problem, file=error.file, remedy=remedy)
+        hint = "make room; wb.import_results(error.predictions, items) stores them then"
+        not_stored = NotStoredError(problem, file=error.file, hint=hint)
         not_stored.predictions = frame
         raise not_stored from error
     made.forget()
@@ -280,7 +280,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     run = open_run(folder) if folder else _store(name, frame, items, info)
     if run.info.get("key") != info["key"]:
         problem = f"there is a run {name!r} already, and none is overwritten"
-        raise DataError(problem, remedy="use another name")
+        raise DataError(problem, hint="use another name")
     return run
 
 
@@ -369,7 +369,7 @@ def run_folder(name: str) -> Path | None:
 def _missing(name: str) -> DataError:
     near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
     hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists the stored runs"
-    return DataError(f"there is no run {name!r}", remedy=hint)
+    return DataError(f"there is no run {name!r}", hint=hint)
 
 
 def open_run(folder: Path) -> Run:
@@ -392,7 +392,7 @@ def _infos() -> list[dict[str, Any]]:
 def _info(folder: Path) -> dict[str, Any]:
     """Return the description of the run in a folder; DataError if it is damaged, or another run's."""
     file = folder / INFO
-    with reading(file, "the description of this run", remedy=_AGAIN):
+    with reading(file, "the description of this run", hint=_AGAIN):
         info: dict[str, Any] = json.loads(file.read_bytes())
         json.dumps(info, ensure_ascii=False).encode()  # half a surrogate pair is not text
         datetime.fromisoformat(info["finished"])
@@ -401,7 +401,7 @@ def _info(folder: Path) -> dict[str, Any]:
                 raise ValueError(f"its {name} is {info.get(name)!r:.40}")
     if info["run"] != folder.name:
         problem = f"expected the run {folder.name!r}, got {info['run']!r}"
-        raise DataError(problem, file=file, remedy="give the folder the name of its run again")
+        raise DataError(problem, file=file, hint="give the folder the name of its run again")
     return info
 
 
@@ -473,8 +473,8 @@ def json_value(value: Any, description: str) -> Any:
     try:
         return json.loads(json.dumps(value, ensure_ascii=False).encode())
     except (TypeError, ValueError) as error:
-        remedy = "use text, numbers, None, and lists and dicts of these"
-        raise DataError(f"{description} cannot be written as JSON: {error}", remedy=remedy) from None
+        hint = "use text, numbers, None, and lists and dicts of these"
+        raise DataError(f"{description} cannot be written as JSON: {error}", hint=hint) from None
 
 
 def _version(model: object) -> Any:

@@ -14,5 +14,5 @@ def check_probable(model: Predictor, use: str) -> None:
     if getattr(model, "score_type", "score") != "log_prob":  # a model of one's own may not say
         raise DataError(
             f"{model.name} has no log-probabilities, {use}",
-            remedy="take an n-gram model, a neural language model or a CausalLM",
+            hint="take an n-gram model, a neural language model or a CausalLM",
         )

@@ -21,7 +21,7 @@ from workbench.storage.errors import DataError, check_option, check_value
 
 Unit = Literal["sentences", "words"]
 
-COLUMNS = ("model", "unit", "reads", "accuracy", "low", "high", "n")
+CONTEXT_COLUMNS = ("model", "unit", "reads", "accuracy", "low", "high", "n")
 SENTENCES = (0, 1, 2, 3, 4, None)
 WORDS = (1, 2, 5, 10, 20, 50, None)
 
@@ -82,9 +82,9 @@ def context_accuracy(
     valid = all(k is None or int(k) == k >= least for k in lengths)
     check_value("reads", lengths, valid, f"whole numbers of {unit} from {least}, or None for all")
     if not lengths or not items.frame["answer"].notna().any():
-        raise DataError("there is nothing to measure", remedy="pass items with answers, and lengths to read")
+        raise DataError("there is nothing to measure", hint="pass items with answers, and lengths to read")
     if judgments is not None and unit != "sentences":
-        raise DataError("people read sentences of context", remedy='leave judgments out, or unit="words"')
+        raise DataError("people read sentences of context", hint='leave judgments out, or unit="words"')
     listed: Any = models if isinstance(models, Mapping | list | tuple) else [models]
     named = listed.items() if isinstance(listed, Mapping) else [(None, model) for model in listed]
     for _, model in named:
@@ -96,11 +96,11 @@ def context_accuracy(
         for label, changed in read:
             right = model.predict(changed, 1, seed=seed)["p_correct"]
             rows.append((name, unit, label, *expected_accuracy(right, items.frame["book_id"], seed=seed)))
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.DataFrame(rows, columns=list(CONTEXT_COLUMNS))
     if judgments is None:
         return table
     people = with_intervals(_people(judgments), ["model", "unit", "reads", "accuracy", "n"])
-    return pd.concat([table, people[list(COLUMNS)]], ignore_index=True)
+    return pd.concat([table, people[list(CONTEXT_COLUMNS)]], ignore_index=True)
 
 
 def expected_accuracy(
@@ -144,7 +144,7 @@ def _people(judgments: pd.DataFrame) -> list[tuple[Any, ...]]:
     """Return rows of people's judgments, by the context shown."""
     if missing := sorted({"condition", "prediction_correct", "last_answer"} - set(judgments.columns)):
         raise DataError(
-            f"the judgments have no column {missing[0]!r}", remedy="pass what people.score_judgments returns"
+            f"the judgments have no column {missing[0]!r}", hint="pass what people.score_judgments returns"
         )
     done = reports.last_words(judgments)
     rows: list[tuple[Any, ...]] = []

@@ -25,7 +25,7 @@ from workbench.storage.errors import DataError, check_option, check_value
 Part = Literal["sentence", "word", "mention"]
 How = Literal["omitted", "masked"]
 
-COLUMNS = (
+INFLUENCE_COLUMNS = (
     "item_id", "part", "start", "end", "text", "distance", "influence", "against", "contrast", "rank",
     "rank_change", "attention",
 )  # fmt: skip
@@ -135,7 +135,7 @@ def influence(
     check_probable(model, "whose changes are the influence")
     if (bare := items.frame["answer"].isna()).any():
         which = items.frame["item_id"][bare].iloc[0]
-        raise DataError(f"{which} has no answer", remedy="pass items with answers")
+        raise DataError(f"{which} has no answer", hint="pass items with answers")
     others = _others(model, items, against)
     word = None if how == "omitted" else mask or model.mask
     rows: list[tuple[Any, ...]] = []
@@ -144,7 +144,7 @@ def influence(
         rows += _rows(model, items[batch], by, others[batch], word, ranks=ranks, attention=attention)
     types: Any = dict.fromkeys(("influence", "contrast", "attention"), float)
     types |= dict.fromkeys(("rank", "rank_change"), "Int64")
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype(types)
+    frame = pd.DataFrame(rows, columns=list(INFLUENCE_COLUMNS)).astype(types)
     unused = ["against", "contrast"] * (against is None) + ["rank", "rank_change"] * (not ranks)
     frame = frame.drop(columns=unused + ["attention"] * (not attention))
     if attention:
@@ -294,7 +294,7 @@ def influence_by_distance(
             rows.append((model, distance.mean(), distance.min(), distance.max(), mean, low, high,
                          len(values), n))  # fmt: skip
     if not rows:
-        raise DataError(f"no part has a finite {value}", remedy="pass what wb.influence returned")
+        raise DataError(f"no part has a finite {value}", hint="pass what wb.influence returned")
     columns = ["model", "distance", "first", "last", value, "low", "high", "n_parts", "n"]
     table = pd.DataFrame(rows, columns=columns)
     table.attrs["n_missing"] = n_missing
@@ -322,7 +322,7 @@ def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
             raise DataError(
                 f"expected a DataFrame of influences with the columns {', '.join(required)}, got "
                 f"{', '.join(map(str, got)) or type(frame).__name__} ({name!r:.60})",
-                remedy="make it with wb.influence(model, items, against=..., ranks=True)",
+                hint="make it with wb.influence(model, items, against=..., ranks=True)",
             )
     return {str(name): frame for name, frame in frames.items()}
 

@@ -204,7 +204,7 @@ class ProtocolRuns:
         answer. Options are those of :func:`workbench.compare`.
         """
         if not OPEN_COMPARISON:
-            raise DataError("there is nothing to open a comparison with", remedy="use wb.protocols")
+            raise DataError("there is nothing to open a comparison with", hint="use wb.protocols")
         if step is not None:
             options = {"state": {"where": "disagreement > 0"}} | options
         chosen = self.path if step is None else [self.path[end] for end in self._ends(step)]
@@ -328,7 +328,7 @@ def protocols(
     if protocols is not None and (factors or not protocols):
         raise DataError(
             f"expected protocols or factors, got {len(protocols)} protocols and {len(factors)} factors",
-            remedy='name either, such as unit="last-token"',
+            hint='name either, such as unit="last-token"',
         )
     if protocols is not None:
         wanted = [_protocol(values, check) for values in protocols]
@@ -361,7 +361,7 @@ class _Check(NamedTuple):
 
     def __call__(self, protocol: ScoringProtocol) -> None:
         if reason := self.reason(protocol):
-            raise DataError(reason, remedy="choose another value of the factor, or pass what it needs")
+            raise DataError(reason, hint="choose another value of the factor, or pass what it needs")
 
     def reason(self, protocol: ScoringProtocol) -> str:
         """Return why a protocol cannot be applied; empty if it can."""
@@ -474,7 +474,7 @@ def _match_variants(several: Sequence[Items]) -> dict[str, Items]:
         names = items.frame["variant"].unique().tolist()
         if len(names) != 1 or names[0] in variants:
             problem = f"the items are of the variants {', '.join(map(str, names)) or 'none'}"
-            raise DataError(problem, remedy="pass one Items for each variant of the same texts")
+            raise DataError(problem, hint="pass one Items for each variant of the same texts")
         variants[names[0]] = items
     check_value("items", several, bool(variants), "Items of one variant or more")
     answers = pd.DataFrame(
@@ -484,7 +484,7 @@ def _match_variants(several: Sequence[Items]) -> dict[str, Items]:
     same = shared.eq(shared.iloc[:, 0], axis=0).all(axis=1)
     if not same.any() or same.mean() < _SAME:
         problem = f"{int(same.sum()):,} of {len(same):,} items have the same answer in the variants"
-        raise DataError(f"{problem} {', '.join(variants)}", remedy="pass variants of the same items")
+        raise DataError(f"{problem} {', '.join(variants)}", hint="pass variants of the same items")
     ids = set(shared.index[same])
     return {name: items.where(items.frame["item_id"].isin(ids)) for name, items in variants.items()}
 

@@ -14,7 +14,7 @@ from workbench.predictions.schema import check_model
 from workbench.probing import check_probable
 from workbench.storage.errors import check_value
 
-COLUMNS = ("item_id", "position", "start", "end", "word", "surprisal", "word_end")
+SURPRISAL_COLUMNS = ("item_id", "position", "start", "end", "word", "surprisal", "word_end")
 _VALUES = ["surprisal", "word_end"]
 _TOP = ["top_words", "top_log_probs"]
 _ITEMS = 256  # asked at a time
@@ -102,5 +102,5 @@ def _surprisal(model: Predictor, items: Items, top_k: int) -> pd.DataFrame:
             words = zip(word_spans(item), bits.tolist(), best, strict=True)
             for position, (span, numbers, top) in enumerate(words):
                 rows.append((item.item_id, position, *span, item.text[slice(*span)], *numbers, *top))
-    frame = pd.DataFrame(rows, columns=[*COLUMNS, *_TOP])
+    frame = pd.DataFrame(rows, columns=[*SURPRISAL_COLUMNS, *_TOP])
     return frame if top_k else frame.drop(columns=_TOP)

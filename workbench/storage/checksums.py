@@ -31,23 +31,23 @@ def write_checksums(folder: Path) -> None:
     files.write_atomic(folder / SUMS, "".join(lines))
 
 
-def check_checksums(folder: Path, *, what: str, remedy: str) -> None:
+def check_checksums(folder: Path, *, what: str, hint: str) -> None:
     """Compare the files of a folder with its ``SHA256SUMS``.
 
     DataError if a file differs or is missing, or the list is damaged or missing. `what` says what the folder
-    holds, and `remedy` what to do then.
+    holds, and `hint` what to do then.
     """
     file = folder / SUMS
-    with reading(file, f"the list of checksums of {what}", remedy=remedy):
+    with reading(file, f"the list of checksums of {what}", hint=hint):
         expected = [line.split("  ", 1) for line in file.read_bytes().decode().splitlines()]
         pairs = [(folder / name, checksum) for checksum, name in expected]
         if not pairs:
             raise ValueError("it is empty")
 
     def check(path: Path, checksum: str) -> None:
-        with reading(path, f"this file of {what}", remedy=remedy):
+        with reading(path, f"this file of {what}", hint=hint):
             if sha256(path) != checksum:
-                raise DataError(f"this file of {what} is damaged or was changed", file=path, remedy=remedy)
+                raise DataError(f"this file of {what} is damaged or was changed", file=path, hint=hint)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(check, *zip(*pairs, strict=True)))

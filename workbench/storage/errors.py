@@ -20,17 +20,17 @@ class DataError(ValueError):
         *,
         file: str | Path | None = None,
         line: int | None = None,
-        remedy: str | None = None,
+        hint: str | None = None,
     ) -> None:
-        self.problem, self.line, self.remedy = problem, line, remedy
+        self.problem, self.line, self.hint = problem, line, hint
         self.file = None if file is None else str(file)
         where = "" if file is None else f"{file}{'' if line is None else f', line {line}'}: "
-        text = f"{where}{problem}{f' -- {remedy}' if remedy else ''}"
+        text = f"{where}{problem}{f' -- {hint}' if hint else ''}"
         super().__init__(text.encode(errors="backslashreplace").decode())  # half a surrogate pair
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the error with all its attributes."""
-        return partial(DataError, file=self.file, line=self.line, remedy=self.remedy), (self.problem,)
+        return partial(DataError, file=self.file, line=self.line, hint=self.hint), (self.problem,)
 
 
 def check_option(name: str, value: object, allowed: Sequence[Any]) -> None:
@@ -46,7 +46,7 @@ def check_value(name: str, value: object, valid: bool, expected: str) -> None:  
 
 _LONGEST = 300
 _ROOM = "free some space, or choose another place: $WORKBENCH_HOME is where models, texts and runs are"
-_REMEDIES = {
+_HINTS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place where you may write"),
     errno.ENAMETOOLONG: "choose a shorter name",
@@ -57,7 +57,7 @@ _NO_ROOM = os.strerror(errno.ENOSPC)  # the libraries in Rust have no error numb
 
 @contextmanager
 def reading(
-    file: Path | str, what: str = "this file", *, line: int | None = None, remedy: str | None = None
+    file: Path | str, what: str = "this file", *, line: int | None = None, hint: str | None = None
 ) -> Iterator[None]:
     """Convert every error of a block that only reads a file into one DataError.
 
@@ -73,12 +73,12 @@ def reading(
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        words, hint = _writing_error(error)
-        if hint:
+        words, disk_hint = _writing_error(error)
+        if disk_hint:
             problem = f"{what} needs a file that cannot be written ({words})"
-            raise DataError(problem, file=file, remedy=hint) from error
+            raise DataError(problem, file=file, hint=disk_hint) from error
         raise DataError(
-            f"{what} cannot be read ({reason(error)})", file=file, line=line, remedy=remedy
+            f"{what} cannot be read ({reason(error)})", file=file, line=line, hint=hint
         ) from error
 
 
@@ -88,7 +88,7 @@ def _writing_error(error: BaseException) -> tuple[str, str]:
     for cause in (error, innermost(error)):
         number = getattr(cause, "errno", None) or (errno.ENOSPC if _NO_ROOM in str(cause) else None)
         if number in _OF_WRITING:
-            return reason(cause), _REMEDIES[number]
+            return reason(cause), _HINTS[number]
     return "", ""
 
 
@@ -100,8 +100,8 @@ def writing(file: Path | str, what: str = "this file", *also: type[Exception]) -
     except DataError:
         raise
     except (OSError, UnicodeEncodeError, *also) as error:  # type: ignore[misc] # exception types
-        remedy = _REMEDIES.get(getattr(error, "errno", None) or 0, _ROOM if also else None)
-        raise DataError(f"{what} cannot be written ({reason(error)})", file=file, remedy=remedy) from error
+        hint = _HINTS.get(getattr(error, "errno", None) or 0, _ROOM if also else None)
+        raise DataError(f"{what} cannot be written ({reason(error)})", file=file, hint=hint) from error
 
 
 def innermost(error: BaseException) -> BaseException:

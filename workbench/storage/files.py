@@ -43,17 +43,17 @@ def read_parquet(
     *,
     data: bytes | None = None,
     what: str = "this Parquet file",
-    remedy: str | None = None,
+    hint: str | None = None,
 ) -> pa.Table:
     """Return the table in a Parquet file, with dictionary columns as plain text.
 
-    `data` is the content of the file, where it is in memory already. `what` and `remedy` are for the
+    `data` is the content of the file, where it is in memory already. `what` and `hint` are for the
     DataError if it cannot be read. The checksums of pages are compared where the file has them.
     """
     import pyarrow as pa  # noqa: PLC0415 - slow
     import pyarrow.parquet as pq  # noqa: PLC0415 - slow
 
-    with reading(file, what, remedy=remedy):
+    with reading(file, what, hint=hint):
         source = file if data is None else pa.BufferReader(data)
         with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             table = parquet.read()
@@ -76,13 +76,13 @@ def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **co
 
 
 def read_arrays(
-    folder: Path, main: str, *, what: str, remedy: str
+    folder: Path, main: str, *, what: str, hint: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the content of the `main` file and the memory-mapped arrays that `write_arrays` wrote."""
     import numpy as np  # noqa: PLC0415 - slow
 
     content = read_json(folder / main, what)
-    with reading(folder, what, remedy=remedy):
+    with reading(folder, what, hint=hint):
         check_sizes(folder, content["bytes"])
         names = map(str, content["arrays"])
         return content, {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}

@@ -57,7 +57,7 @@ def load_extension(entry: EntryPoint) -> Any:
     except (Exception, SystemExit) as error:
         raise DataError(
             f"{entry.name!r} cannot be imported from {entry.value}: {reason(error)}",
-            remedy="install its package anew, or remove it",
+            hint="install its package anew, or remove it",
         ) from error
 
 

@@ -52,7 +52,7 @@ def in_checkout() -> bool:
 
 def _home_in_environment() -> Path | None:
     if value := os.environ.get("WORKBENCH_HOME"):
-        with reading(value, "the folder that WORKBENCH_HOME names", remedy="set it to a folder, or unset it"):
+        with reading(value, "the folder that WORKBENCH_HOME names", hint="set it to a folder, or unset it"):
             home = Path.cwd() / Path(value).expanduser()  # also of a user who does not exist
             with contextlib.suppress(FileNotFoundError):
                 if not stat.S_ISDIR(home.stat().st_mode):
@@ -75,7 +75,7 @@ def number_in_environment(variable: str, default: float, unit: str) -> float:
         if 0 <= (number := float(text)) < math.inf:
             return number
     problem = f"expected a number of {unit} in {variable}, got {text!r}"
-    raise DataError(problem, remedy=f"set it to a number such as {default:g}, or unset it")
+    raise DataError(problem, hint=f"set it to a number such as {default:g}, or unset it")
 
 
 def resource(*parts: str) -> Path:

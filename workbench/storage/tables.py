@@ -48,7 +48,7 @@ def read_frame(data: bytes, path: Path) -> TableFrame:
     """
     ending = path.suffix.lower()
     if ending == ".parquet":
-        with reading(path, "this Parquet table", remedy="write or download it again"):
+        with reading(path, "this Parquet table", hint="write or download it again"):
             frame = pd.read_parquet(io.BytesIO(data))
         return TableFrame(frame, range(1, len(frame) + 1), [])
     if ending in WORKBOOK_ENDINGS:
@@ -84,7 +84,7 @@ def read_separated(data: bytes, path: Path) -> TableFrame:
             lines.append(reader.line_num + 1)
     except csv.Error as error:
         problem = f"this is not a row of a table ({error})"
-        raise DataError(problem, file=path, line=lines[-1], remedy=_BROKEN) from None
+        raise DataError(problem, file=path, line=lines[-1], hint=_BROKEN) from None
     with reading(path, "this table"):
         cells = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, names=range(max(lengths)), index_col=False,
@@ -98,9 +98,9 @@ def read_workbook(data: bytes, path: Path) -> TableFrame:
     """Return the table in the first sheet of an Excel workbook."""
     if importlib.util.find_spec("openpyxl") is None:
         problem = "this is an Excel workbook, which is read with openpyxl, and that is not installed"
-        remedy = f'run `pip install "lambada-workbench[excel]"`, or {_SAVE}'
-        raise DataError(problem, file=path, remedy=remedy)
-    with reading(path, "this Excel workbook", remedy=_SAVE), pd.ExcelFile(io.BytesIO(data)) as book:
+        hint = f'run `pip install "lambada-workbench[excel]"`, or {_SAVE}'
+        raise DataError(problem, file=path, hint=hint)
+    with reading(path, "this Excel workbook", hint=_SAVE), pd.ExcelFile(io.BytesIO(data)) as book:
         cells = pd.read_excel(book, header=None, dtype=str, keep_default_na=False, na_filter=False)
         sheets = book.sheet_names
     note = f"read from the sheet {sheets[0]!r}, the first of {len(sheets)}" if len(sheets) > 1 else ""
@@ -130,7 +130,7 @@ def _with_header(
             good.append(row)
             continue
         problem = f"this row has {lengths[row]} cells, expected {width} ({', '.join(names):.80})"
-        problems.append(DataError(problem, file=path, line=lines[row], remedy=_BROKEN))
+        problems.append(DataError(problem, file=path, line=lines[row], hint=_BROKEN))
     columns = {
         number: name or f"column {number + 1}"
         for number, name in enumerate(names)
@@ -142,7 +142,7 @@ def _with_header(
             del columns[0]
     if repeated := [name for name, count in Counter(columns.values()).items() if count > 1]:
         problem = f"the column {repeated[0]!r} occurs twice"
-        raise DataError(problem, file=path, line=lines[header], remedy="rename one of them")
+        raise DataError(problem, file=path, line=lines[header], hint="rename one of them")
     frame = cells.loc[good, list(columns)].set_axis(list(columns.values()), axis=1).astype(object)
     frame = frame.where(frame != "", None).reset_index(drop=True)
     return TableFrame(frame, [lines[row] for row in good], problems, note)
@@ -169,7 +169,7 @@ def _read_json(data: bytes, path: Path) -> TableFrame:
             continue
         fault = value if isinstance(value, Exception) else f"it is {str(value)[:40]!r}"
         problem = f"this record cannot be read ({fault}), expected names with values"
-        problems.append(DataError(problem, file=path, line=line, remedy="correct it, or leave it out"))
+        problems.append(DataError(problem, file=path, line=line, hint="correct it, or leave it out"))
     names = dict.fromkeys(name for record in records for name in record)
     return TableFrame(pd.DataFrame(records, columns=list(names), dtype=object), lines, problems)
 
@@ -212,7 +212,7 @@ def decoded_text(data: bytes, path: Path, expected: str = "text") -> str:
     except UnicodeDecodeError as error:
         problem = f"expected {expected}, got a byte that {encoding} does not have ({error.reason})"
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(problem, file=path, line=line, remedy=_SAVE) from None
+        raise DataError(problem, file=path, line=line, hint=_SAVE) from None
     if "\0" in text:
-        raise DataError(f"expected {expected}, got zero bytes, which are not text", file=path, remedy=_SAVE)
+        raise DataError(f"expected {expected}, got zero bytes, which are not text", file=path, hint=_SAVE)
     return text

@@ -140,7 +140,7 @@ def _words(corpus: Corpus, vocabulary: int | Sequence[str]) -> list[str]:
     if isinstance(vocabulary, str) or not words or any(not word or "\n" in word for word in words):
         raise DataError(
             f"expected a vocabulary, got {vocabulary!r:.80}",
-            remedy="pass a list of words, none empty or with the end of a line in it, or a number above 0",
+            hint="pass a list of words, none empty or with the end of a line in it, or a number above 0",
         )
     return words
 
@@ -167,7 +167,7 @@ class _FixedLength:
         if rows < 1 or length < 1 or stream.n_tokens < rows * length + 1:
             raise DataError(
                 f"a text of {stream.n_tokens:,} words gives no {rows:,} rows of {length:,}",
-                remedy=f"pass fewer rows, shorter ones, or more text: {rows * length + 1:,} words at least",
+                hint=f"pass fewer rows, shorter ones, or more text: {rows * length + 1:,} words at least",
             )
         self.stream, self.rows, self.length = stream, rows, length
         self.tokens = rows * length
@@ -259,7 +259,7 @@ class PassageBatches:
         if not 1 <= rows <= number:
             raise DataError(
                 f"expected at least {rows:,} passages for a batch, got {number:,}",
-                remedy="ask for more passages, or fewer rows",
+                hint="ask for more passages, or fewer rows",
             )
         self.stream, self.rows, self.number, self.seed, self.minimum = stream, rows, number, seed, minimum
         self.steps = number // rows
@@ -272,7 +272,7 @@ class PassageBatches:
         if not len(self._targets):
             raise DataError(
                 f"this text holds no sentence that ends in a known word after more than {minimum:,} tokens",
-                remedy="pass more text, or a lower minimum",
+                hint="pass more text, or a lower minimum",
             )
 
     @property

@@ -23,15 +23,15 @@ from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_parquet
 from workbench.texts.tokenise import Part, Tokeniser
 
-VERSION = 2
+CORPUS_VERSION = 2
 """Version of the files' format."""
 
 MANIFEST = "manifest.json"
 IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
 ROLES = "roles.u8"
 
-UNKNOWN = frozenset({"<unk>", "<UNK>"})
-RESERVED = UNKNOWN | {"<s>", "</s>"}
+UNKNOWN_MARKS = frozenset({"<unk>", "<UNK>"})
+RESERVED = UNKNOWN_MARKS | {"<s>", "</s>"}
 """Words with a special meaning in KenLM."""
 
 _LINES = 1 << 18  # tokens that are written as lines at a time
@@ -71,10 +71,10 @@ class Corpus:
     def __init__(self, folder: Path, name: str = "") -> None:
         content = _read_manifest(folder)
         if content is None:
-            raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
+            raise DataError("there is no corpus here, or it was changed", file=folder, hint="make it again")
         self.folder, self.name = folder, name
         cache.touch(folder)
-        with reading(folder, "this corpus", remedy="make it again"):
+        with reading(folder, "this corpus", hint="make it again"):
             self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
             self.words = (folder / WORDS).read_bytes().decode().split("\n")
             self.counts = np.fromfile(folder / COUNTS, "<i8")
@@ -163,7 +163,7 @@ class Corpus:
                 _write(folder, blocks, tokeniser.books, lower=lower)
                 corpus = cls(folder, name)
         cache.make_room()
-        n_unknown = sum(corpus.counts[corpus.words.index(mark)] for mark in UNKNOWN & set(corpus.words))
+        n_unknown = sum(corpus.counts[corpus.words.index(mark)] for mark in UNKNOWN_MARKS & set(corpus.words))
         if n_unknown:
             warnings.warn(
                 f"{n_unknown:,} of the {corpus.n_tokens:,} words of the text are <unk>: which words these "
@@ -222,14 +222,14 @@ class Corpus:
         removed = {book_ids} if isinstance(book_ids, str) else set(book_ids)
         if unknown := sorted(removed - set(self.books["book_id"])):
             problem = f"there is no book {unknown[0]!r} in this corpus"
-            raise DataError(problem, file=self.folder, remedy="corpus.books lists them")
+            raise DataError(problem, file=self.folder, hint="corpus.books lists them")
         remaining = self.books[~self.books["book_id"].isin(removed)]
         if len(remaining) == len(self.books):
             return self
         names = list(zip(remaining["book_id"], remaining["title"], strict=True))
         rows = remaining.index.to_numpy().astype("<i8").tobytes()
         content = (self.sha256, self.roles.tobytes(), str(self.lower))
-        key = cache.digest("without", str(VERSION), *content, repr(names), rows)
+        key = cache.digest("without", str(CORPUS_VERSION), *content, repr(names), rows)
         folder = paths.cache_home() / "corpus" / key
         if _read_manifest(folder) is None:
             _write(folder, self._of_books(remaining), names, lower=self.lower)
@@ -261,7 +261,7 @@ def _read_manifest(folder: Path) -> dict[str, Any] | None:
     with contextlib.suppress(DataError), reading(folder):
         content: dict[str, Any] = files.read_json(folder / MANIFEST)
         files.check_sizes(folder, content["bytes"])
-        if content["version"] == VERSION:
+        if content["version"] == CORPUS_VERSION:
             return content
     return None
 
@@ -289,8 +289,8 @@ def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]
                 roles.append(block.roles)
                 size[:, block.book] += len(block.lengths), len(block.ids)
         if not size[1].sum():
-            remedy = "pass lines of words, books, or a path that holds some"
-            raise DataError("there is no word in this text, nothing to train on", remedy=remedy)
+            hint = "pass lines of words, books, or a path that holds some"
+            raise DataError("there is no word in this text, nothing to train on", hint=hint)
         every = list(numbers)
         order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], every[number]))
         _renumber(path / IDS, order, len(every))
@@ -308,7 +308,7 @@ def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]
         digests = [sha256(path / name) for name in (IDS, STARTS, WORDS)]
         content = cache.digest(*digests, first.astype("<i8").tobytes())  # not of Parquet, which has versions
         manifest = {
-            "version": VERSION, "lower": lower, "tokens": int(size[1].sum()), "sha256": content,
+            "version": CORPUS_VERSION, "lower": lower, "tokens": int(size[1].sum()), "sha256": content,
             "bytes": files.file_sizes(path),
         }  # fmt: skip
         (path / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")

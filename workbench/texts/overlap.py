@@ -93,7 +93,7 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8) -> Overlap:
     for offset, block in ngram_hash.blocks(reader.read(texts), step, words.longest):
         matches.add(block, offset, reader.books_at)
     if not sum(reader.words):
-        raise DataError("the texts hold no word", remedy="pass the text that the model is trained on")
+        raise DataError("the texts hold no word", hint="pass the text that the model is trained on")
     return matches.result(reader)
 
 
@@ -161,7 +161,7 @@ def check_held_out(corpus: Corpus, held_out: Items | None) -> dict[str, Any] | N
     raise DataError(
         f"the texts hold {len(books):,} of the books that the {len(held_out):,} items to be tested on come "
         f"from, with so many items in each: {named}{others}",
-        remedy=f"train without them: corpus.without({ids})",
+        hint=f"train without them: corpus.without({ids})",
     )
 
 

@@ -22,7 +22,7 @@ from workbench.storage import cache, parallel
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 
-VERSION = 3
+TOKENISER_VERSION = 3
 """Raised when a text gives other tokens or sentences: those of an earlier version are not used again."""
 
 PROSE, OPENING, HEADING, RULE = range(4)
@@ -127,11 +127,11 @@ def checked_texts(texts: Any, *, lines: bool = True) -> Iterator[Any]:
         if not (isinstance(text, Book) or is_like_book):
             expected = "a novel or a line of text" if lines else "a novel"
             problem = f"expected {expected}, got {type(text).__name__}: {str(text)[:60]!r}"
-            remedy = "pass a path or books, such as wb.books(path)" + ", or lines in a list" * lines
-            raise DataError(problem, remedy=remedy)
+            hint = "pass a path or books, such as wb.books(path)" + ", or lines in a list" * lines
+            raise DataError(problem, hint=hint)
         if book_id in ids:
             problem = f"the novel {book_id!r} occurs twice"
-            raise DataError(problem, remedy="pass it once, or rename a file")
+            raise DataError(problem, hint="pass it once, or rename a file")
         ids.add(str(book_id))
         yield text
 
@@ -199,7 +199,7 @@ class Tokeniser:
                     pieces = cut_into_pieces(text, layout)
                 for piece in pieces:
                     content = utf8(piece)
-                    key = cache.digest(str(VERSION), repr(tuple(layout)), content)
+                    key = cache.digest(str(TOKENISER_VERSION), repr(tuple(layout)), content)
                     position = (self.path, file.tell(), len(content))
                     self.pieces.append(Piece(key, len(self.books) - 1, *position, layout))
                     file.write(content)

@@ -95,8 +95,8 @@ def read_checkpoint(path: Path) -> TrainingState | None:
 
     DataError if it cannot be read now.
     """
-    remedy = "try again; remove it only if it is damaged"
-    with reading(path, "this checkpoint", remedy=remedy):  # which may be whole
+    hint = "try again; remove it only if it is damaged"
+    with reading(path, "this checkpoint", hint=hint):  # which may be whole
         try:
             content = json.loads((path / INFO).read_bytes())
             checksum = content.pop("sha256")
@@ -150,7 +150,7 @@ def only_process(folder: Path) -> Iterator[None]:
             yield
     except Timeout as error:
         raise DataError(
-            "another process trains here", file=folder, remedy="wait for it, end it, or pass another folder"
+            "another process trains here", file=folder, hint="wait for it, end it, or pass another folder"
         ) from error
 
 

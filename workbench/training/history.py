@@ -31,7 +31,7 @@ STOPPED = ("", "finished", "early", "interrupted", "not a number")
 HISTORY = ("step", "tokens", "seconds", "loss", "tokens_per_second", "learning_rate")
 """Columns of `Training.history`."""
 
-UNKNOWN = "\N{EN DASH}"
+NO_VALUE = "\N{EN DASH}"
 """Stands for a number that is not known (yet)."""
 
 _AT = ("step", "tokens", "seconds")  # the columns that every row of scores has
@@ -171,22 +171,22 @@ class Training:
             raise DataError(f"this is not the record of a training: {error}") from error
 
     def facts(self) -> dict[str, str]:
-        """Return the present state in words, by name; `UNKNOWN` where there is nothing yet."""
+        """Return the present state in words, by name; `NO_VALUE` where there is nothing yet."""
         last, best, remaining = self.last, self.best, self.minutes_left
         newest = self.history[-1] if self.history else {}
         speed, loss = number(newest.get("tokens_per_second")), number(newest.get("loss"))
         of_steps = f" of {self.steps:,}" if self.steps else ""
         time_left = "" if self.stopped or math.isnan(remaining) else f", {minutes(remaining)} left"
         return {
-            "device": self.device or UNKNOWN,
+            "device": self.device or NO_VALUE,
             "step": f"step {number(last.get('step', 0)):,.0f}{of_steps}",
             "words": f"{short(number(last.get('tokens', 0)))} {self.unit}",
             "time": minutes(self.minutes) + time_left,
-            "loss": f"loss {loss:.3f}" if math.isfinite(loss) else f"loss {UNKNOWN}",
+            "loss": f"loss {loss:.3f}" if math.isfinite(loss) else f"loss {NO_VALUE}",
             "speed": f"{short(speed)} {self.unit}/s",
             "best": f"best {self.describe(best)} at {short(number(best.get('tokens')))} {self.unit}"
             if best
-            else f"best {UNKNOWN}",
+            else f"best {NO_VALUE}",
             "state": _STATES.get(self.stopped, self.stopped),
         }
 
@@ -201,8 +201,8 @@ class Training:
 
     def line(self) -> str:
         """Return the present state in one line, unknown parts left out."""
-        facts = {"name": f"{self.name or 'model'} on {self.device or UNKNOWN}", **self.facts(), "device": ""}
-        return ", ".join(fact for fact in facts.values() if fact and UNKNOWN not in fact)
+        facts = {"name": f"{self.name or 'model'} on {self.device or NO_VALUE}", **self.facts(), "device": ""}
+        return ", ".join(fact for fact in facts.values() if fact and NO_VALUE not in fact)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -246,7 +246,7 @@ class Score(NamedTuple):
     def show(self, value: float) -> str:
         """Return a value in words: ``18.3 %``, ``143``."""
         if not math.isfinite(value):
-            return UNKNOWN
+            return NO_VALUE
         return f"{100 * value:.1f} %" if self.percent else short(value)
 
 
@@ -258,7 +258,7 @@ def number(value: Any) -> float:
 def short(value: float) -> str:
     """Return a number with about three significant digits: ``5.12``, ``12.3k``, ``203M``."""
     if not math.isfinite(value):
-        return UNKNOWN
+        return NO_VALUE
     size = abs(float(f"{value:.3g}"))
     if size >= 1e15:  # noqa: PLR2004 - no more units
         return f"{value:.2e}"
@@ -270,7 +270,7 @@ def short(value: float) -> str:
 def minutes(value: float) -> str:
     """Return minutes in words: ``12 s``, ``3.2 min``, ``250 min``."""
     if not math.isfinite(value):
-        return UNKNOWN
+        return NO_VALUE
     if value < 59.5 / 60:
         return f"{60 * value:.0f} s"
     return f"{value:.1f} min" if value < 99.95 else f"{value:,.0f} min"  # noqa: PLR2004 - four digits

@@ -126,7 +126,7 @@ class _Run:
         if rest:
             raise DataError(
                 f"{batches.rows} rows a batch cannot be shared evenly by {several} processes",
-                remedy="pass a multiple of the number of processes as rows",
+                hint="pass a multiple of the number of processes as rows",
             )
         self.rows = slice(accelerator.process_index * rows, (accelerator.process_index + 1) * rows)
         self.micro_rows = min(settings.micro_rows or rows, rows)  # rows that are computed at a time
@@ -211,7 +211,7 @@ class _Run:
             raise DataError(
                 "this folder holds a training with another network, other settings or another text",
                 file=self.folder,
-                remedy="pass another folder, or remove this one to begin anew",
+                hint="pass another folder, or remove this one to begin anew",
             )
         checkpoints.set_weights(self.network, checkpoint.weights)
         self.optimiser.load_state_dict(checkpoint.state["optimiser"])
@@ -356,7 +356,7 @@ class _Run:
             where = "in memory" if self.folder is None else f"in {self.folder / name}"
             raise DataError(
                 f"loss or gradient is not finite (not a number) in step {step:,} ({amount})",
-                remedy=f"train with a lower learning rate than {self.settings.learning_rate:g}; "
+                hint=f"train with a lower learning rate than {self.settings.learning_rate:g}; "
                 f"the weights before this step are kept {where}",
             )
         best = training.best.get("step", self.step)

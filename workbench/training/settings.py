@@ -129,7 +129,7 @@ class TrainingSettings:
             wrong += [f"expected one of {', '.join(LENGTHS)}, got {' and '.join(lengths) or 'none'}"]
         if wrong:
             names = ", ".join(field.name for field in fields(TrainingSettings))
-            raise DataError("; ".join(wrong), remedy=f"settings are {names}")
+            raise DataError("; ".join(wrong), hint=f"settings are {names}")
 
     def in_steps(self, epoch: int, tokens: int) -> Self:
         """Convert epochs or tokens to steps, given steps per epoch and tokens per step."""
@@ -198,7 +198,7 @@ def torch_device(name: str | None = None) -> torch.device:
         several = "; start fewer processes" if "LOCAL_RANK" in os.environ else ""
         raise DataError(
             f"there is no device {name!r} here, GPUs: {n_gpus}",
-            remedy=f"pass 'cpu', or 'cuda:0' where there is a GPU{several}",
+            hint=f"pass 'cpu', or 'cuda:0' where there is a GPU{several}",
         )
     return torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
 

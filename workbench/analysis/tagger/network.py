@@ -38,7 +38,7 @@ _MARKS = {
 SCALE = 32
 """Steps of a vector's int8 numbers to 1."""
 
-UNKNOWN = 0
+UNKNOWN_ID = 0
 """Row of a form that the table does not hold."""
 
 _ARRAYS = ("vectors", "names", "counts", "own")  # names in the file, in the order of the attributes
@@ -68,8 +68,8 @@ class Lexicon:
         object.__setattr__(self, "rows", {word: row for row, word in enumerate(self.words, start=1)})
 
     def row(self, folded: str) -> int:
-        """Return the row of a folded form, `UNKNOWN` where it has none."""
-        return self.rows.get(folded, UNKNOWN)
+        """Return the row of a folded form, `UNKNOWN_ID` where it has none."""
+        return self.rows.get(folded, UNKNOWN_ID)
 
     def to_bytes(self) -> bytes:
         """Write the table as a compressed NumPy archive."""

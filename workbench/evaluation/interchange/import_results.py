@@ -112,8 +112,8 @@ class _File(NamedTuple):
     def is_parquet(self) -> bool:
         return self.notes.path is not None and records.is_parquet(self.notes.path)
 
-    def error(self, problem: str, remedy: str | None = None, line: int | None = None) -> DataError:
-        return DataError(problem, file=self.notes.path, line=line, remedy=remedy)
+    def error(self, problem: str, hint: str | None = None, line: int | None = None) -> DataError:
+        return DataError(problem, file=self.notes.path, line=line, hint=hint)
 
 
 def import_results(
@@ -265,7 +265,7 @@ def _sample_log(
         try:
             sample = program.sample(record.line, record.fields, text, name)
         except DataError as error:  # of the whole file
-            raise file.error(error.problem, error.remedy, record.line) from None
+            raise file.error(error.problem, error.hint, record.line) from None
         except (ValueError, RecursionError) as error:
             notes.bad(str(error), record.line)
         else:
@@ -420,14 +420,14 @@ def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -
 
 
 def _is_predictions(record: FileRecord) -> bool:
-    return set(schema.COLUMNS) - set(schema.OPTIONAL) <= set(record.fields)
+    return set(schema.PREDICTION_COLUMNS) - set(schema.OPTIONAL) <= set(record.fields)
 
 
 def _predictions(file: _File) -> Imported:
     """Make predictions of a table that has the columns of predictions already."""
     notes, items = file.notes, file.items
     frame = pd.DataFrame([record.fields for record in file.records])
-    if unread := sorted(set(frame.columns) - set(schema.COLUMNS)):
+    if unread := sorted(set(frame.columns) - set(schema.PREDICTION_COLUMNS)):
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
     frame = frame.drop(columns=unread).assign(run=frame["run"].fillna(""))
     if items is None:
@@ -446,7 +446,7 @@ def _predictions(file: _File) -> Imported:
     try:
         frame = schema.check_predictions(frame, items)
     except DataError as error:
-        raise file.error(error.problem, error.remedy) from None
+        raise file.error(error.problem, error.hint) from None
     asked = items.where(items.frame["item_id"].isin(frame["item_id"]).to_numpy())
     return Imported("predictions", frame, asked, {_HOW["id"]: len(frame)})
 

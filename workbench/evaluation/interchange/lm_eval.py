@@ -151,7 +151,7 @@ def whole_passages() -> DataError:
     """Return the error of a log that has log-likelihoods of whole passages."""
     return DataError(
         "these are log-likelihoods of whole passages (loglikelihood_rolling), not of their last words",
-        remedy="evaluate a task that asks for the last word: lambada_openai, lambada_standard",
+        hint="evaluate a task that asks for the last word: lambada_openai, lambada_standard",
     )
 
 

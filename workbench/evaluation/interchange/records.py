@@ -66,7 +66,7 @@ class Notes:
     def bad(self, problem: str | DataError, line: int | None = None, text: str | None = None) -> None:
         """Leave a record out, or raise DataError."""
         if isinstance(problem, str):
-            problem = DataError(problem, file=self.path, line=line, remedy=_LEAVE)
+            problem = DataError(problem, file=self.path, line=line, hint=_LEAVE)
         if self._raises:
             raise problem
         self.note(problem.problem, problem.line, text, used=False)
@@ -100,8 +100,8 @@ def read_records(path: Path, *, notes: list[str] | None = None) -> Iterator[File
     if start == "[":
         values = parsed_json(text)
         if isinstance(values, Exception):
-            remedy = "write or download it again"
-            raise DataError(f"this is not a JSON list ({values})", file=path, remedy=remedy)
+            hint = "write or download it again"
+            raise DataError(f"this is not a JSON list ({values})", file=path, hint=hint)
         return (_record(value, path, number) for number, value in enumerate(values, 1))
     return _lines(text, path) if start == "{" else _rows(read_separated(data, path), notes)
 
@@ -117,7 +117,7 @@ def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
     if isinstance(value, dict):
         return FileRecord(line, value)
     problem = f"this is JSON, but no record with names and values: {str(value)[:40]!r}"
-    return DataError(problem, file=path, line=line, remedy=_LEAVE)
+    return DataError(problem, file=path, line=line, hint=_LEAVE)
 
 
 def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
@@ -133,7 +133,7 @@ def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     for number, value in values:
         if isinstance(value, Exception):
             problem = _ENDS if number == values[-1][0] else f"not valid JSON ({value})"
-            yield DataError(problem, file=path, line=number, remedy=_LEAVE)
+            yield DataError(problem, file=path, line=number, hint=_LEAVE)
         else:
             yield _record(value, path, number)
 
@@ -144,7 +144,7 @@ def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterat
         raise DataError(
             f"this log of Inspect (status {log.get('status', 'started')!s:.20}) holds no samples",
             file=path,
-            remedy="run the evaluation to its end, without --no-log-samples",
+            hint="run the evaluation to its end, without --no-log-samples",
         )
     evaluation = log.get("eval")
     for number, sample in enumerate(samples, 1):
@@ -158,7 +158,7 @@ def _is_inspect(data: bytes, path: Path) -> bool:
     """Return whether a zip archive is a log of Inspect, by its name or its files' names."""
     if path.suffix.lower() == ".eval":
         return True
-    with reading(path, "this archive", remedy="download or write it again"):
+    with reading(path, "this archive", hint="download or write it again"):
         names = zipfile.ZipFile(io.BytesIO(data)).namelist()
     return any(name in _INSPECT_FILES or _INSPECT_SAMPLE.fullmatch(name) for name in names)
 
@@ -179,8 +179,8 @@ def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
             else:
                 log = value
     if log is None:
-        remedy = "unpack it, and pass a file of it"
-        raise DataError("this is a zip archive, and no log of Inspect", file=path, remedy=remedy)
+        hint = "unpack it, and pass a file of it"
+        raise DataError("this is a zip archive, and no log of Inspect", file=path, hint=hint)
 
     def order(sample: Mapping[str, Any]) -> tuple[float, str, str]:  # numeric ids by value, then other ids
         number = sample.get("id")
@@ -198,7 +198,7 @@ def _rows(table: TableFrame, notes: list[str] | None) -> Iterator[FileRecord | D
         rows[line] = FileRecord(line, {str(name): cell for name, cell in cells.items()})
     for error in table.problems:
         line = error.line or 0
-        rows[line] = DataError(error.problem, file=error.file, line=line, remedy=_LEAVE)
+        rows[line] = DataError(error.problem, file=error.file, line=line, hint=_LEAVE)
     return (rows[line] for line in sorted(rows))
 
 
@@ -209,9 +209,9 @@ def is_parquet(path: Path) -> bool:
 
 
 def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
-    remedy = "download or write it again"
-    with reading(path, "this Parquet file", remedy=remedy):
-        rows = read_parquet(path, data=data, remedy=remedy).to_pylist()
+    hint = "download or write it again"
+    with reading(path, "this Parquet file", hint=hint):
+        rows = read_parquet(path, data=data, hint=hint).to_pylist()
     return (FileRecord(number, row) for number, row in enumerate(rows, 1))
 
 
@@ -399,7 +399,7 @@ def resolve_variants(
             f"none of the {len(answers):,} records is about one of the {len(items):,} items ({ways}); "
             f"the first is {first[:60]!r}",
             file=notes.path,
-            remedy="pass the items that they are about"
+            hint="pass the items that they are about"
             if first
             else 'name its column: columns={"item": "..."}',
         )
@@ -418,7 +418,7 @@ def resolve_variants(
             f"{variants[odd[0].item_index]!r}{seen}: {str(odd[0].row.item)[:60]!r}",
             file=notes.path,
             line=odd[0].row.line,
-            remedy=f'pass items of that form, or say what was read: variant="{task_variant or "plain"}"',
+            hint=f'pass items of that form, or say what was read: variant="{task_variant or "plain"}"',
         )
     for match in odd:
         problem = "it is cased or cut otherwise than the item"
@@ -434,9 +434,9 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
     paths = [item_id.strip().split("/") for item_id in ids if item_id]
     sets = {(path[0], path[1]) for path in paths if len(path) > 2 and path[0] in datasets.dataset_names()}  # noqa: PLR2004
     if not sets:
-        remedy = 'pass them: items=wb.load("lambada", "dev")'
+        hint = 'pass them: items=wb.load("lambada", "dev")'
         problem = "no id tells which items these results are about"
-        raise DataError(problem, file=notes.path, remedy=remedy)
+        raise DataError(problem, file=notes.path, hint=hint)
     return load_items([(*names, variant) for names in sorted(sets)])
 
 

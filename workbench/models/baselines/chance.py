@@ -22,7 +22,7 @@ from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.item_words import ReadContext, distinct
 from workbench.models.prediction_rows import Ranked, from_ranking
-from workbench.predictions.schema import UNKNOWN, Floats, nullable
+from workbench.predictions.schema import UNKNOWN_SCORING, Floats, nullable
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, check_option, check_value
 from workbench.storage.files import read_json, write_atomic
@@ -88,7 +88,7 @@ class RandomWord(Predictor):
     ) -> None:
         check_option("choices", choices, get_args(Choices))
         check_option("unit", unit, ("types", "tokens"))
-        check_option("unknown", unknown, UNKNOWN[:2])
+        check_option("unknown", unknown, UNKNOWN_SCORING[:2])
         words = None if choices != "vocabulary" or vocabulary is None else tuple(vocabulary)
         valid = words is None or (not isinstance(vocabulary, str) and len(words) == len(set(words)) > 0)
         check_value("vocabulary", vocabulary, valid, "a list of words, none of them twice")
@@ -154,7 +154,7 @@ class RandomWord(Predictor):
     def ranking(self, items: Items, *, top_k: int = 10, seed: int = 0) -> Ranked:
         """Rank the answers: all words share the first place. The best words are a random sample."""
         if self.vocabulary is None:
-            raise DataError(f"{self.name!r} has no vocabulary", remedy="pass a list of words as vocabulary=")
+            raise DataError(f"{self.name!r} has no vocabulary", hint="pass a list of words as vocabulary=")
         size = len(self.vocabulary)
         tops = []
         for item_id in items.frame["item_id"]:
@@ -212,7 +212,7 @@ class RandomWord(Predictor):
         if self.word_source == "capitalised" and not cased:
             raise DataError(
                 "none of these passages has a capitalised word",
-                remedy="load a variant in its original case, or pass annotations= a table with item_id"
+                hint="load a variant in its original case, or pass annotations= a table with item_id"
                 " and names, such as wb.annotate(items)",
             )
         return pools
@@ -234,7 +234,7 @@ def _names(annotations: pd.DataFrame) -> dict[str, list[Any]]:
     if lacking := {"item_id", "names"} - set(annotations.columns):
         raise DataError(
             f"the annotations have no column {min(lacking)!r}",
-            remedy="add one: the proper nouns of each passage, as words or as spans of characters",
+            hint="add one: the proper nouns of each passage, as words or as spans of characters",
         )
     table = zip(annotations["item_id"].tolist(), annotations["names"].tolist(), strict=True)
     return {
@@ -246,7 +246,7 @@ def _names(annotations: pd.DataFrame) -> dict[str, list[Any]]:
 def _named(item: Item, item_tokens: Tokens, positions: list[int], names: dict[str, list[Any]]) -> list[int]:
     """Return the places of words that belong to names."""
     if item.item_id not in names:
-        raise DataError(f"the annotations lack {item.item_id}", remedy="annotate these items")
+        raise DataError(f"the annotations lack {item.item_id}", hint="annotate these items")
     words = {word.lower() for name in names[item.item_id] if isinstance(name, str) for word in name.split()}
     spans = [name for name in names[item.item_id] if not isinstance(name, str)]
     return [

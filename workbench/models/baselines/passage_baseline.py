@@ -353,7 +353,7 @@ class WordDistance(PassageBaseline):
         """Return the model with the first `m` of the best expected accuracy on items with answers."""
         models = [cls(m, **options) for m in values]
         if not models or not items.frame["answer"].notna().any():
-            raise DataError("there is nothing to tune by", remedy="pass values of m, and items with answers")
+            raise DataError("there is nothing to tune by", hint="pass values of m, and items with answers")
         return max(models, key=lambda model: float(model.predict(items, top_k=1)["p_correct"].mean()))
 
     def _score(self, context: Sequence[str], passage: Passage, wanted: Sequence[tuple[str, ...]]) -> Floats:

@@ -190,7 +190,7 @@ class Positional(Wrapper):
         frame = items.frame
         asked = items.where((frame["answer"].notna() & frame["candidates"].notna()).to_numpy())
         if not len(asked):
-            raise DataError("no question has an answer and candidates", remedy="pass some that have both")
+            raise DataError("no question has an answer and candidates", hint="pass some that have both")
         words = [list(row) for row in asked.frame["candidates"]]
         answer_index = [row.index(answer) for row, answer in zip(words, asked.frame["answer"], strict=True)]
         values = _features(ngram, asked, words, positions)
@@ -293,5 +293,5 @@ def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: 
     start, options = np.zeros(values.shape[2]), {"gtol": _SLOPE * len(values)}
     best = minimize(loss, start, jac=True, hess=curvature, method="trust-exact", options=options)
     if best.fun < _PERFECT * len(values):
-        raise DataError("the weights grow without limit, as they separate all answers", remedy="raise ridge")
+        raise DataError("the weights grow without limit, as they separate all answers", hint="raise ridge")
     return np.asarray(best.x)

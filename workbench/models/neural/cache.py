@@ -70,7 +70,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
         check_value("weight", weight, 0 <= weight < 1, "0 <= weight < 1")
         check_value("flatness", flatness, 0 <= flatness < np.inf, "0 or more")
         if base.copies:
-            raise DataError(f"{base.name} copies from the passage by itself", remedy="use it without a cache")
+            raise DataError(f"{base.name} copies from the passage by itself", hint="use it without a cache")
         self.base, self.weight, self.flatness = base, float(weight), float(flatness)
         self.unknown, self.after, self.lower = base.unknown, base.after, base.lower
         self.vocabulary, self.copies = base.vocabulary, True
@@ -250,7 +250,7 @@ class CachedScorer(Scorer):
     def trials(
         self, contexts: Sequence[Context], targets: Ids, pairs: Sequence[tuple[float, float]], last: int
     ) -> list[tuple[int, float, float, float]]:
-        """Return :data:`MEASURES` for pairs of weight and flatness; unknown answers have the rank `last`."""
+        """Return `TRIAL_MEASURES` for pairs of weight and flatness; unknown answers have the rank `last`."""
         states = self.last(contexts, self.network.similarities)
         wanted = torch.from_numpy(targets).to(self.device)
 
@@ -260,7 +260,7 @@ class CachedScorer(Scorer):
             if log_probs.amax(1).isnan().any():  # in words that are not the answer, too
                 raise DataError(
                     "the network gives log-probabilities that are NaN",
-                    remedy="check its weights: load or train it again",
+                    hint="check its weights: load or train it again",
                 )
             for weight, flatness in pairs:
                 copies = copied(chunk, weight, flatness).copies

@@ -99,7 +99,7 @@ class TrainedNetwork:
         values = defaults | options
         if values.get("patience") is not None and not evaluated:
             name = cls._evaluated_on
-            raise DataError(f"patience needs {name} items to measure on", remedy=f"pass {name}=")
+            raise DataError(f"patience needs {name} items to measure on", hint=f"pass {name}=")
         of_training = values.keys() & (_SETTINGS | set(LENGTHS))
         return (
             TrainingSettings(**{name: values[name] for name in of_training}),
@@ -204,7 +204,7 @@ class TrainedNetwork:
         """The network on its device, ready for prediction; read from disk when it is first used."""
         if self._network is None:
             with (
-                reading(self._folder, "this network", remedy="fit it again"),
+                reading(self._folder, "this network", hint="fit it again"),
                 torch.random.fork_rng(devices=[]),  # weights are drawn, then read
             ):
                 network = self._new_network().eval()
@@ -255,7 +255,7 @@ def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
 
 def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
     """Read weights into a network that was built with the same sizes."""
-    with reading(file, "these weights", remedy="fit it again"):
+    with reading(file, "these weights", hint="fit it again"):
         tensors = load_file(file)
         if _weights_digest(tensors) != expected:
             raise ValueError("the weights are not those that were written")
@@ -273,7 +273,7 @@ def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> 
     if folder is not None and file.exists():  # in the cache, the name of the folder is the key
         raise DataError(
             "this folder holds a training with other texts or options, or a damaged one", file=file,
-            remedy="name another folder, or remove it",
+            hint="name another folder, or remove it",
         )  # fmt: skip
     write_atomic(file, json.dumps({"key": key, **config}, indent=1))
     return home

@@ -14,9 +14,9 @@ from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.fitting import TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
-from workbench.models.wrapper import MEASURES, measured
+from workbench.models.wrapper import TRIAL_MEASURES, measured
 from workbench.predictions import store
-from workbench.predictions.schema import UNKNOWN
+from workbench.predictions.schema import UNKNOWN_SCORING
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import read_bytes, read_json, write_atomic
@@ -81,7 +81,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         name: str | None = None,
         checked_for: dict[str, Any] | None = None,
     ) -> None:
-        check_option("unknown", unknown, UNKNOWN[1:])
+        check_option("unknown", unknown, UNKNOWN_SCORING[1:])
         self.vocabulary, self.info = list(vocabulary), dict(info)
         n = len(self.vocabulary) + 1  # <unk> and the words
         self.counts = [1] * n if counts is None else [int(n) for n in counts]
@@ -176,15 +176,13 @@ class Neural(TrainedNetwork, NetworkPredictor):
         )
         window, length = sizes.get("window"), batching.get("length", 0)
         if window is not None and length > window:
-            raise DataError(
-                f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}"
-            )
+            raise DataError(f"rows of {length} words, and a window of {window}", hint=f"pass length={window}")
         corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
         checked_for = check_held_out(corpus, held_out)
         stream = EncodedText.of(corpus, vocabulary)
         if lower not in {None, stream.lower}:
             message = f"expected texts with lower={lower}, got lower={stream.lower}"
-            raise DataError(message, remedy=f"pass lower={stream.lower}")
+            raise DataError(message, hint=f"pass lower={stream.lower}")
         config = {
             "sizes": sizes,
             "batches": batching,
@@ -268,7 +266,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         """Change options of the class; the name follows the context size."""
         for option in options:
             check_option("the option", option, self.options)
-        check_option("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
+        check_option("unknown", options.get("unknown", self.unknown), UNKNOWN_SCORING[1:])
         reads = options.get("reads", self.reads)
         name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
         if "name" in options:
@@ -293,5 +291,5 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
 def scores(model: Neural, items: Items, *, seed: int = 0) -> dict[str, float]:
     """Return expected accuracy, perplexity of the answers, and their median rank."""
-    values = dict(zip(MEASURES, measured(model.predict(items, 1, seed=seed)), strict=True))
+    values = dict(zip(TRIAL_MEASURES, measured(model.predict(items, 1, seed=seed)), strict=True))
     return {name: values[name] for name in ("accuracy", "perplexity", "median_rank")}

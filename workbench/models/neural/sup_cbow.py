@@ -125,7 +125,7 @@ class _PassageEncoder(ItemEncoder):
 def _vectors(cbow: CBOW, stream: EncodedText) -> Matrix:
     """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
     if bool(cbow.vectors.info["lower"]) != stream.lower:
-        raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
+        raise DataError("either the vectors or the texts are lower-cased", hint="fit both on one corpus")
     rows = np.array([cbow.vectors.row_of.get(word, -1) for word in stream.vocabulary])
     vectors: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
     vectors[rows >= 0] = cbow.input[rows[rows >= 0]]
@@ -221,7 +221,7 @@ class SupCBOW(Neural):
 
     def with_context(self, reads: int | str | None) -> SupCBOW:  # noqa: ARG002 - of all models
         """Refuse: it adds the words of the whole passage, those after the blank too."""
-        raise DataError(f"{self.title} reads the whole passage, in no order", remedy="take another model")
+        raise DataError(f"{self.title} reads the whole passage, in no order", hint="take another model")
 
     @property
     def context(self) -> ReadContext:

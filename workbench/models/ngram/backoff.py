@@ -34,7 +34,7 @@ Singles = npt.NDArray[np.float32]
 SHIFT, WORD = np.uint64(32), np.uint64(2**32 - 1)
 """A key is ``context << SHIFT | word``; ``key & WORD`` is the last word."""
 
-_REMEDY = "remove the folder and fit again"
+_HINT = "remove the folder and fit again"
 _ROWS = 1 << 20  # n-grams that are sorted at a time
 
 
@@ -77,7 +77,7 @@ class BackOff:
     def open(cls, folder: Path | str) -> BackOff:
         """Map the arrays of a folder into memory; `DataError` if they are incomplete."""
         folder = Path(folder)
-        with reading(folder, "this n-gram model", remedy=_REMEDY):
+        with reading(folder, "this n-gram model", hint=_HINT):
             manifest = read_json(folder / MANIFEST)
             levels: list[dict[str, Any]] = [{} for _ in manifest["counts"]]
             for name, size in manifest["bytes"].items():

@@ -21,10 +21,10 @@ from workbench.storage.files import atomic_path, temporary_folder
 from workbench.storage.paths import programs_home, resource
 from workbench.storage.progress import progress_bar
 
-_REMEDY = "run `workbench setup`, which builds it, or conda install -c conda-forge kenlm"
+_HINT = "run `workbench setup`, which builds it, or conda install -c conda-forge kenlm"
 _DISCOUNTS = re.compile(r"^\d+ \d+(?:/\d+)? D1=(\S+) D2=(\S+) D3\+=(\S+)$", re.MULTILINE)
 _NO_DISCOUNTS = "Substituting fallback discounts"
-_REMEDIES = (
+_HINTS = (
     (
         re.compile(r"No space left|File too large|Disk quota|SIGXFSZ|SIGBUS"),
         "make room, or let temporary= name a folder on another disk",
@@ -147,7 +147,7 @@ def find_program(name: str) -> Path:
     raise DataError(
         f"the program {name!r} was not found in {', '.join(map(str, folders[:-1] or folders))}"
         " and the rest of the PATH",
-        remedy=_REMEDY,
+        hint=_HINT,
     )
 
 
@@ -215,9 +215,9 @@ def run_program(
     messages = _LINES_OF_BARS.sub("", b"".join(log).decode(errors="replace"))
     if code := process.returncode:
         ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        remedy = next((hint for pattern, hint in _REMEDIES if pattern.search(f"{messages} {ended}")), None)
+        hint = next((text for pattern, text in _HINTS if pattern.search(f"{messages} {ended}")), None)
         problem = f"{Path(command[0]).name} failed: {_message(messages)} ({ended})"
-        raise DataError(problem, remedy=remedy)
+        raise DataError(problem, hint=hint)
     return messages
 
 

@@ -161,7 +161,7 @@ def _path(prefix: Path, ending: str) -> Path:
 
 
 def _reading(path: Path) -> AbstractContextManager[None]:
-    return reading(path, "this file of lmplz", remedy="estimate the model again")
+    return reading(path, "this file of lmplz", hint="estimate the model again")
 
 
 def _counts(prefix: Path) -> list[int]:
@@ -216,7 +216,7 @@ class _Orders:
         self._place = self._ids  # where it is in our order
 
     def _error(self, order: int, problem: str) -> DataError:
-        return DataError(problem, file=_path(self._prefix, str(order)), remedy="estimate the model again")
+        return DataError(problem, file=_path(self._prefix, str(order)), hint="estimate the model again")
 
     def _records(self, order: int) -> Iterator[npt.NDArray[Any]]:
         """Yield the n-grams of an order in blocks; remove the file at the end."""

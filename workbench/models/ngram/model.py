@@ -22,7 +22,7 @@ from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.prediction_rows import Ranked
 from workbench.models.wrapper import WEIGHTS, Wrapper
-from workbench.predictions.schema import UNKNOWN, Floats, not_a_number
+from workbench.predictions.schema import UNKNOWN_SCORING, Floats, not_a_number
 from workbench.storage.cache import make_room, touch
 from workbench.storage.errors import DataError, check_option, check_value, reading
 from workbench.texts.corpus import Corpus, Texts
@@ -111,9 +111,9 @@ class NGram(PositionScorer):
         self.folder = Path(folder)
         self.info = estimating.read_info(self.folder)
         touch(self.folder)
-        check_option("unknown", unknown, UNKNOWN[1:])
+        check_option("unknown", unknown, UNKNOWN_SCORING[1:])
         self.after, self.unknown, self.checked_for = bool(after), unknown, checked_for
-        with reading(self.folder, "this n-gram model", remedy="fit it again"):
+        with reading(self.folder, "this n-gram model", hint="fit it again"):
             self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
             self.smoothing = str(self.info["smoothing"])
             suffix = ", fallback discounts" if self.info["report"].get("fallback_discounts") else ""
@@ -180,7 +180,7 @@ class NGram(PositionScorer):
         corpus = Corpus.of(texts, lower=lower, tokenised=tokenised)
         if corpus.lower != lower:
             raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
-                            remedy=f"pass lower={corpus.lower}")  # fmt: skip
+                            hint=f"pass lower={corpus.lower}")  # fmt: skip
         checked_for = check_held_out(corpus, held_out)
         folder = estimating.find_or_estimate(
             corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=thresholds,

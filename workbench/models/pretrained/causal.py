@@ -189,13 +189,13 @@ class CausalLM(PromptedModel, PretrainedModel):
         check_option("correct", self.correct, get_args(Correct))
         if self.correct == "words" and words is None:
             problem = "correct='words' needs words to choose from"
-            raise DataError(problem, remedy="pass vocabulary=, or correct='greedy'")
+            raise DataError(problem, hint="pass vocabulary=, or correct='greedy'")
         if self.correct != "words" and scoring.filter != "none":
             problem = "what a model writes cannot be filtered"
-            raise DataError(problem, remedy="pass vocabulary= and correct='words'")
+            raise DataError(problem, hint="pass vocabulary= and correct='words'")
         if prompt is not None and prompt.space == "context" and words is not None:
             problem = "words of a vocabulary are encoded with the space before them"
-            raise DataError(problem, remedy='leave out vocabulary=, or use Prompt(space="word")')
+            raise DataError(problem, hint='leave out vocabulary=, or use Prompt(space="word")')
         super().__init__(path_or_name, variant="causal", text=text, **loading)
         words = words if self.correct == "words" else None
         self.case: str = scoring.case
@@ -203,7 +203,7 @@ class CausalLM(PromptedModel, PretrainedModel):
             self.case = "sum" if is_lowered(words) else "as-is"
         if self.case == "sum":
             if words is None:
-                raise DataError("case='sum' needs words that have forms", remedy="pass vocabulary=")
+                raise DataError("case='sum' needs words that have forms", hint="pass vocabulary=")
             words = tuple(dict.fromkeys(word.lower() for word in words))
         self.vocabulary = words
         self._source["vocabulary"] = self.vocabulary
@@ -272,7 +272,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         """
         if self.prompt is not None:
             problem = f"{self.name} has a prompt, and the words of the passage alone are asked about"
-            raise DataError(problem, remedy="load the model without prompt=")
+            raise DataError(problem, hint="load the model without prompt=")
         detokenise = self.text == "detokenised"
         pairs = [
             wt.readable_spans(item.text, spans) if detokenise and item.tokenised else (item.text, spans)
@@ -291,7 +291,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         """Yield log-probabilities of words that are one sub-token (`ranking_words`), without their ends."""
         model = self.ranking_words
         if self.correct != "greedy" or model.vocabulary is None:
-            raise DataError(f"{self.name} is asked about next words", remedy="load it without vocabulary=")
+            raise DataError(f"{self.name} is asked about next words", hint="load it without vocabulary=")
         for start in range(0, len(items), chunk):
             batch = items[start : start + chunk]
             contexts = self._scorer.subwords.contexts([self._split(item).before for item in batch])
@@ -560,7 +560,7 @@ class CausalLM(PromptedModel, PretrainedModel):
 
     def _save(self, folder: Path) -> None:
         if self.prompt is not None:
-            raise DataError("a model with a prompt is not saved", remedy="save it without, and pass prompt=")
+            raise DataError("a model with a prompt is not saved", hint="save it without, and pass prompt=")
         super()._save(folder)
 
     @classmethod

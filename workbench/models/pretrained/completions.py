@@ -101,7 +101,7 @@ class CompletionClient:
     def models(self) -> list[str]:
         """Return the ids of the models that the server lists."""
         body = self._request("GET", "models")
-        with reading(f"{self.address}/models", "this list of models", remedy="pass model="):
+        with reading(f"{self.address}/models", "this list of models", hint="pass model="):
             return [str(model["id"]) for model in json.loads(body)["data"]]
 
     def complete(self, **parameters: Any) -> bytes:
@@ -111,9 +111,9 @@ class CompletionClient:
     def _request(self, method: str, path: str, parameters: dict[str, Any] | None = None) -> bytes:
         address, key, deadline = f"{self.address}/{path}", self._key(), time.monotonic() + self.timeout
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        remedy = "check the server and its log; scores are stored, and the next run continues from them"
+        hint = "check the server and its log; scores are stored, and the next run continues from them"
         with (
-            reading(address, "the response of this server", remedy=remedy),
+            reading(address, "the response of this server", hint=hint),
             self._session.request(
                 method, address, json=parameters, headers=headers, timeout=self.timeout, stream=True,
                 allow_redirects=False,
@@ -128,7 +128,7 @@ class CompletionClient:
             message = " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
             message = message.replace(key, "***") if key else message
             problem = f"expected a completion, got the status {response.status_code}: {message}"
-            raise DataError(problem, file=address, remedy=remedy)
+            raise DataError(problem, file=address, hint=hint)
         return bytes(body)
 
     def _key(self) -> str:
@@ -139,7 +139,7 @@ class CompletionClient:
         if not key or not key.isascii() or not key.isprintable() or " " in key:
             problem = f"expected the server's key in the environment variable {self.key_variable}"
             problem += ", which holds other characters" if key else ", which is not set"
-            raise DataError(problem, remedy=f"set {self.key_variable}, or leave out key_variable=")
+            raise DataError(problem, hint=f"set {self.key_variable}, or leave out key_variable=")
         return key
 
 
@@ -153,14 +153,14 @@ def _address(url: str, *, remote: bool) -> str:
     host = parsed.hostname
     if parsed.scheme not in {"http", "https"} or not host or "@" in url or parsed.query or parsed.fragment:
         problem = "expected the http or https address of a server, without name, password and query"
-        remedy = 'pass one such as "http://localhost:8000"; key_variable= names the variable that holds a key'
-        raise DataError(problem, remedy=remedy)
+        hint = 'pass one such as "http://localhost:8000"; key_variable= names the variable that holds a key'
+        raise DataError(problem, hint=hint)
     if not remote:
-        with reading(host, "the name of this server", remedy="check the address"):
+        with reading(host, "the name of this server", hint="check the address"):
             numbers = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
         if not all(map(is_local, numbers)):
             problem = f"expected a server on this machine or in a private network, got {host}"
-            raise DataError(problem, remedy="pass remote=True if the texts of the items may be sent there")
+            raise DataError(problem, hint="pass remote=True if the texts of the items may be sent there")
     path = parsed.path.rstrip("/").removesuffix("/v1")
     return f"{parsed.scheme}://{parsed.netloc.lower()}{path}/v1"
 
@@ -178,8 +178,8 @@ def read_echo(body: bytes, text: str, address: str, marks: Marks | None = None) 
     found in the response to a first text, which begins and ends with a letter of ASCII; `marks` has them for
     all others. DataError for another form, another text, or a number that is not a log-probability.
     """
-    remedy = "take a server that returns the log-probabilities of the prompt: vLLM, or llama-cpp-python's"
-    with reading(address, "this response", remedy=remedy):
+    hint = "take a server that returns the log-probabilities of the prompt: vLLM, or llama-cpp-python's"
+    with reading(address, "this response", hint=hint):
         response = json.loads(body)
         [choice] = response["choices"]
         table = choice["logprobs"]
@@ -212,8 +212,8 @@ def read_echo(body: bytes, text: str, address: str, marks: Marks | None = None) 
 
 def read_written(body: bytes, address: str) -> list[str]:
     """Return the sub-tokens that a server wrote; DataError where the response does not list them."""
-    remedy = "take a server that returns log-probabilities (logprobs) of completions"
-    with reading(address, "this response", remedy=remedy):
+    hint = "take a server that returns log-probabilities (logprobs) of completions"
+    with reading(address, "this response", hint=hint):
         [choice] = json.loads(body)["choices"]
         table = choice["logprobs"]
         tokens = [row["token"] for row in table["content"]] if "content" in table else table["tokens"]

@@ -17,14 +17,14 @@ from workbench.storage.files import read_json, temporary_folder
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
 
-VERSION = 2
+CONVERSION_VERSION = 2
 """Raised when another folder is made of the same file."""
 
 INSTALL = 'pip install "lambada-workbench[pretrained]"'
 
 _MAGIC = b"GGUF"
 _DESCRIPTION = "gguf.json"
-_REMEDY = "download it again, or take the model as a folder of safetensors"
+_HINT = "download it again, or take the model as a folder of safetensors"
 _METADATA = ("general.name", "general.file_type", "tokenizer.ggml.model", "tokenizer.ggml.pre")
 _COMPUTED = "rope_"  # how names of tensors begin that are no weights: transformers computes what is in them
 _DIGITS = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
@@ -64,14 +64,14 @@ def convert(file: Path) -> Converted:
     try:
         import gguf  # noqa: F401, PLC0415 - an extra
     except ImportError as error:
-        raise DataError(f"GGUF files need the package gguf: {error}", remedy=INSTALL) from error
-    with reading(file, "this GGUF file", remedy=_REMEDY):
+        raise DataError(f"GGUF files need the package gguf: {error}", hint=INSTALL) from error
+    with reading(file, "this GGUF file", hint=_HINT):
         digest = sha256(file)
     home, versions = cache_home() / "gguf", map(version, ("gguf", "tokenizers", "transformers"))
-    folder = home / cache.digest(digest, str(VERSION), *versions)
+    folder = home / cache.digest(digest, str(CONVERSION_VERSION), *versions)
     if folder.is_dir():
         try:
-            check_checksums(folder, what="this converted model", remedy=_REMEDY)
+            check_checksums(folder, what="this converted model", hint=_HINT)
         except DataError:  # damaged: the file that it was made of is here
             with writing(folder, "this damaged folder"):
                 files.remove(folder)
@@ -109,7 +109,7 @@ def no_bars() -> Iterator[None]:
 
 def _convert_into(folder: Path, file: Path, link: Path) -> None:
     """Convert a GGUF file, by a link to it that lies in a folder without other files."""
-    with reading(file, "this GGUF file", remedy=_REMEDY):
+    with reading(file, "this GGUF file", hint=_HINT):
         model, tokenizer, description = _read(link)
     with writing(folder, "this converted model", Exception), files.atomic_folder(folder) as new:
         model.save_pretrained(new)

@@ -65,7 +65,7 @@ def find_model(name: str) -> Path | str:
     if not model.package:
         return model.hub
     if (path := model.path()) is None:
-        raise DataError(f"the model {name!r} is not installed here", remedy=model.command)
+        raise DataError(f"the model {name!r} is not installed here", hint=model.command)
     return path
 
 

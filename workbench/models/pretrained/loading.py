@@ -100,7 +100,7 @@ class Checkpoint(NamedTuple):
         if max_id >= size:
             raise DataError(
                 f"the tokenizer gives sub-token {max_id:,}, the model {self.label!r} has {size:,}, from 0 on",
-                remedy="the tokenizer is another model's, or was changed: download the model again",
+                hint="the tokenizer is another model's, or was changed: download the model again",
             )
         return self.tensor(ids)
 
@@ -245,7 +245,7 @@ class PretrainedModel(Predictor):
             raise DataError(
                 f"the files of {source['path_or_name']} are not those of the model that was saved",
                 file=folder,
-                remedy="restore them, or save the model again",
+                hint="restore them, or save the model again",
             )
         return model
 
@@ -264,7 +264,7 @@ def _load_checkpoint(
         import torch  # noqa: PLC0415 - heavy
         import transformers  # noqa: PLC0415 - heavy, an extra
     except ImportError as error:
-        raise DataError(f"pretrained models need transformers: {error}", remedy=INSTALL) from error
+        raise DataError(f"pretrained models need transformers: {error}", hint=INSTALL) from error
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("bfloat16" if "cuda" in device else "float32")
     check_option("dtype", dtype, tuple(_TOLERANCES))
@@ -272,8 +272,8 @@ def _load_checkpoint(
     converted = convert(Path(source)) if variant == "causal" and is_gguf(Path(source)) else None
     location = source if converted is None else str(converted.folder)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
-    remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
-    with reading(source, f"this {variant} model", remedy=remedy), no_bars():
+    hint = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
+    with reading(source, f"this {variant} model", hint=hint), no_bars():
         config = transformers.AutoConfig.from_pretrained(location, **hub)
         _remove_choices_of_code(config, source, trust=trust_remote_code)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(location, **hub)
@@ -281,7 +281,7 @@ def _load_checkpoint(
             raise DataError(
                 "the model has no fast tokenizer, or an empty one",
                 file=source,
-                remedy="save the tokenizer that it was trained with into the folder: "
+                hint="save the tokenizer that it was trained with into the folder: "
                 f"AutoTokenizer.from_pretrained(...).save_pretrained({location!r})",
             )
         model, info = getattr(transformers, _CLASSES[variant]).from_pretrained(
@@ -320,7 +320,7 @@ def _remove_choices_of_code(config: Any, source: str, *, trust: bool) -> None:
         raise DataError(
             "the weights are quantized: the configuration chooses the code that reads them",
             file=source,
-            remedy="take a checkpoint that is not quantized, or allow this with trust_remote_code=True",
+            hint="take a checkpoint that is not quantized, or allow this with trust_remote_code=True",
         )
     for name in getattr(config, "sub_configs", {}):
         if (inner := getattr(config, name, None)) is not None:
@@ -337,7 +337,7 @@ def _check_weights(info: dict[str, Any], variant: Variant, source: str) -> None:
             f"({', '.join(missing[:3]) or 'none'}), {len(unexpected):,} have no place "
             f"({', '.join(unexpected[:3]) or 'none'})",
             file=source,
-            remedy=f"take a checkpoint that was trained as a {variant} language model, with its config.json",
+            hint=f"take a checkpoint that was trained as a {variant} language model, with its config.json",
         )
 
 
@@ -360,6 +360,6 @@ def _check_causal(checkpoint: Checkpoint, source: str) -> None:
             "expected a causal language model, got one that sees what comes after a position (prefix_lm: "
             f"{has_prefix}; a later sub-token changes a log-probability by {difference:.2g} nats)",
             file=source,
-            remedy="use MaskedLM for BERT and its like, or a model that was trained from left to right; set "
+            hint="use MaskedLM for BERT and its like, or a model that was trained from left to right; set "
             '"is_decoder": true in config.json only if this one was',
         )

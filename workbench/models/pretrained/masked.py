@@ -130,7 +130,7 @@ class MaskedLM(PretrainedModel):
         if any(first > start for _, (start, _), _ in texts):
             raise DataError(
                 f"the text after the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
-                remedy="take a model that sees more",
+                hint="take a model that sees more",
             )
         sequences = []
         for row, (word, (_, (start, end), sentence)) in enumerate(zip(words, texts, strict=True)):

@@ -212,8 +212,8 @@ class Prompt:
         before, answer, after = split_text(example, detokenise=detokenise)
         if self.between and any(map(str.isalnum, after)):
             problem = f"has {self.between!r} between passage and answer, but the example {example.item_id}"
-            remedy = "end the template with {text}, or take examples whose last word is the answer"
-            _wrong("template", f"{problem} goes on after its answer", remedy)
+            hint = "end the template with {text}, or take examples whose last word is the answer"
+            _wrong("template", f"{problem} goes on after its answer", hint)
         return f"{self._head}{self._joined(before)}{answer}{'' if self.between else after}{self._tail}"
 
 
@@ -269,19 +269,19 @@ class PromptedModel(Predictor):
         return frame_of_answers(items.frame, predictions, required, columns)
 
 
-def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
-    raise DataError(f"the prompt's {field} {problem}", remedy=remedy)
+def _wrong(field: str, problem: str, hint: str) -> NoReturn:
+    raise DataError(f"the prompt's {field} {problem}", hint=hint)
 
 
 def _split_template(field: str, template: Any, name: str) -> tuple[str, str]:
     """Return the text before and after the one field of a template."""
-    expected, remedy = f"{{{name}}}", f"write {{{name}}} once, and other braces twice"
+    expected, hint = f"{{{name}}}", f"write {{{name}}} once, and other braces twice"
     if not isinstance(template, str):
         _wrong(field, f"is {template!r}", "pass text")
     try:
         pieces = list(Formatter().parse(template))
     except ValueError as error:
-        _wrong(field, f"{template!r} is not a valid template: {error}", remedy)
+        _wrong(field, f"{template!r} is not a valid template: {error}", hint)
     before, after = "", ""
     fields: list[str] = []
     for literal, key, form, conversion in pieces:
@@ -289,7 +289,7 @@ def _split_template(field: str, template: Any, name: str) -> tuple[str, str]:
         if key is not None:
             fields.append(f"{{{key}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}")
     if fields != [expected]:
-        _wrong(field, f"has {', '.join(fields) or 'no field'}, expected {expected}", remedy)
+        _wrong(field, f"has {', '.join(fields) or 'no field'}, expected {expected}", hint)
     return before, after
 
 

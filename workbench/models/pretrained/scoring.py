@@ -270,7 +270,7 @@ class CausalScorer:
             )
         if not output.attentions or output.attentions[0] is None:
             problem = f"{self.checkpoint.label} does not return its attention"
-            raise DataError(problem, remedy="take another checkpoint")
+            raise DataError(problem, hint="take another checkpoint")
         last = [layer[0, :, -1].float().cpu().numpy() for layer in output.attentions]
         weights = np.stack(last)[:, :, ::-1]  # (layers, heads, sub-tokens), the last first
         sums = np.zeros((*weights.shape[:2], len(spans)))

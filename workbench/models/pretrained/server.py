@@ -263,8 +263,8 @@ class ServerModel(PromptedModel):
         text = super()._split(item, word)
         if not text.context:
             problem = f"expected text before the blank of {item.item_id}, got none"
-            remedy = "servers give the first sub-token no probability: leave the item out"
-            raise DataError(problem, remedy=remedy)
+            hint = "servers give the first sub-token no probability: leave the item out"
+            raise DataError(problem, hint=hint)
         return text
 
     def _score_answers(self, items: Items) -> list[_Answer | None]:
@@ -283,7 +283,7 @@ class ServerModel(PromptedModel):
         if self.greedy_only and any(after for _, after in pairs):
             problem = f"expected a server that returns log-probabilities, got {self.name}"
             problem += " with greedy_only=True"
-            raise DataError(problem, remedy="use it on items without candidates, or another server")
+            raise DataError(problem, hint="use it on items without candidates, or another server")
         requests, identity = list(dict.fromkeys(pairs)), json.dumps(self.config, sort_keys=True)
         store, answers = cache.Cache("server", _RESPONSES), dict[Continuation, T]()
         with progress_bar(len(requests), label=self.name, unit="requests") as bar:
@@ -320,7 +320,7 @@ class ServerModel(PromptedModel):
         log_prob = answer.log_prob(answer.context)
         if answer.echo.boundary(answer.context) == len(answer.echo.spans) or math.isnan(log_prob):
             problem = f"expected a sub-token of {after[:40]!r} after {context[-40:]!r}, got none"
-            raise DataError(problem, file=self._client.address, remedy="leave out the item with this text")
+            raise DataError(problem, file=self._client.address, hint="leave out the item with this text")
         return answer
 
     def _written(self, _pair: Continuation, body: bytes) -> list[str]:
@@ -330,7 +330,7 @@ class ServerModel(PromptedModel):
         names = self._client.models()
         if len(names) != 1:
             problem = f"expected one model at {self._client.address}, got {', '.join(names[:10]) or 'none'}"
-            raise DataError(problem, remedy="name one with model=")
+            raise DataError(problem, hint="name one with model=")
         return names[0]
 
     def _test(self) -> tuple[Marks | None, str]:
@@ -350,7 +350,7 @@ class ServerModel(PromptedModel):
                 "the server fails the test: expected a known text to be more probable than its words in "
                 f"another order, by {MARGIN:g} nats a word, got {likely:.2f} nats against {shuffled:.2f}",
                 file=address,
-                remedy="take another server or model, or other settings: that of llama-cpp-python needs "
+                hint="take another server or model, or other settings: that of llama-cpp-python needs "
                 "--logits_all true, and for a model without a mark of the beginning "
                 "--kv_overrides tokenizer.ggml.add_bos_token=bool:true",
             )
@@ -359,7 +359,7 @@ class ServerModel(PromptedModel):
     def _save(self, folder: Path) -> None:
         del folder
         problem = "a model on a server has no files to save"
-        raise DataError(problem, remedy="name the address of the server again")
+        raise DataError(problem, hint="name the address of the server again")
 
 
 def _answer_log_probs(answers: Sequence[_Answer | None]) -> Floats:

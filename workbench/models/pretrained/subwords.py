@@ -97,7 +97,7 @@ class Subwords:
                 f"the sub-tokens {marks}: expected white space where words begin, which shows that the word "
                 "before is over",
                 file=tokenizer.name_or_path or None,
-                remedy="take a model whose sub-tokens hold the white space before words, such as GPT-2",
+                hint="take a model whose sub-tokens hold the white space before words, such as GPT-2",
             )
         self._several_words = next(filter(_SEVERAL_WORDS.search, texts), None)
         self._whole_words = {
@@ -145,7 +145,7 @@ class Subwords:
         if text.strip() and not any(start < end for start, end in offsets):
             raise DataError(
                 f"the tokenizer does not say where in the text its sub-tokens are: {text.strip()[:40]!r}",
-                remedy="take the fast tokenizer of the model, with its tokenizer.json",
+                hint="take the fast tokenizer of the model, with its tokenizer.json",
             )
         return offsets if self.has_mark(text) else [(0, 0)] * len(self._first) + offsets
 
@@ -170,7 +170,7 @@ class Subwords:
         if self.prefix is None:
             raise DataError(
                 "the tokenizer has no mark of the beginning of a text",
-                remedy='use beginning="tokenizer", and items with text before the blank',
+                hint='use beginning="tokenizer", and items with text before the blank',
             )
         return [self.prefix]
 
@@ -228,7 +228,7 @@ class Subwords:
             raise DataError(
                 f"the tokenizer has sub-tokens of several words ({self._several_words!r:.60}), expected "
                 "sub-tokens of one word each to rank a vocabulary",
-                remedy="leave out vocabulary=, or give the items candidates",
+                hint="leave out vocabulary=, or give the items candidates",
             )
         [first] = self.encode([anchor], special=False)
         texts = [f"{anchor}{lead}{word}" for word in words]
@@ -262,7 +262,7 @@ def _added_before(tokenizer: Any) -> Ids:
         raise DataError(
             f"the tokenizer reads {PROBE!r} as {text!r:.80}",
             file=tokenizer.name_or_path or None,
-            remedy="take the tokenizer that the model was trained with, with its decoder",
+            hint="take the tokenizer that the model was trained with, with its decoder",
         )
     added: Ids = marked[:n]
     return added
@@ -349,7 +349,7 @@ def read_vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:
     if not unique or not are_words:
         raise DataError(
             f"expected a vocabulary of words, got {source!r:.80}",
-            remedy="pass a list of words, a corpus, or pathlib.Path(...) of a file with a word per line",
+            hint="pass a list of words, a corpus, or pathlib.Path(...) of a file with a word per line",
         )
     return tuple(unique)
 

@@ -104,9 +104,9 @@ class Questions:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Map questions that `cached` wrote; DataError if they are damaged."""
-        description, remedy = "these encoded questions", "remove the folder: they are encoded again"
-        manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy)
-        with reading(folder, description, remedy=remedy):
+        description, hint = "these encoded questions", "remove the folder: they are encoded again"
+        manifest, arrays = read_arrays(folder, _FILE, what=description, hint=hint)
+        with reading(folder, description, hint=hint):
             cache.touch(folder)
             return cls(manifest["vocabulary"], arrays, folder.name)
 
@@ -240,7 +240,7 @@ class QuestionBatches:
         self.questions, self.seed = questions, seed
         self.usable = np.flatnonzero(np.asarray(questions.arrays["answer"]) >= 0)
         if not len(self.usable):
-            raise DataError("no question has its answer among the candidates", remedy="train on others")
+            raise DataError("no question has its answer among the candidates", hint="train on others")
         self.rows = min(rows, len(self.usable))
         self.steps, self.tokens = len(self.usable) // self.rows, self.rows
         self.lengths = np.diff(questions.arrays["context_starts"])[self.usable]

@@ -309,8 +309,8 @@ class Reader(TrainedNetwork, Predictor):
         total = 0.0
         for values, answer in zip(self._scores(questions), questions.arrays["answer"], strict=True):
             if np.isnan(values).any():
-                remedy = "train it again, with a lower learning rate"
-                raise DataError(f"{self.name} gives scores that are NaN", remedy=remedy)
+                hint = "train it again, with a lower learning rate"
+                raise DataError(f"{self.name} gives scores that are NaN", hint=hint)
             if answer >= 0 and values[answer] == values.max():
                 total += 1 / float((values == values.max()).sum())
         return total / max(1, len(questions))

@@ -182,7 +182,7 @@ class Ask(Widget):
             Attributes to set otherwise: ``widget.put(item, word="boat")``.
         """
         if not isinstance(item, Item):
-            raise DataError(f"expected one Item, got {type(item).__name__}", remedy="such as items[0]")
+            raise DataError(f"expected one Item, got {type(item).__name__}", hint="such as items[0]")
         state = typed_question(item)
         self._asking.sources[state.text] = item
         self.state = state._replace(**{"alpha": self.alpha, "k": self.k} | changes)
@@ -426,7 +426,7 @@ def models_by_name(models: Any) -> dict[str, Any]:
         several = models if isinstance(models, list | tuple) else [models]
         pairs = [(str(getattr(model, "name", type(model).__name__)), model) for model in several]
     if not pairs:
-        raise DataError("there is no model to ask", remedy="pass one, or a list of them")
+        raise DataError("there is no model to ask", hint="pass one, or a list of them")
     by_name: dict[str, Any] = {}
     for name, model in pairs:
         check_model(model, "ask")

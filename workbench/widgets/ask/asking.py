@@ -29,7 +29,7 @@ from workbench.storage.progress import report_progress
 from workbench.widgets.ask.questions import FORMAT, Key, Question, TypedQuestion, read_history, read_question
 from workbench.widgets.shared.shading import Shading, shadings
 
-COLUMNS = (
+ANSWER_COLUMNS = (
     "prediction", "correct", "rank", "n_tied", "rank_is_bound", "n_choices", "known", "log_prob",
     "score_type", "vocabulary_size", "top_words", "top_log_probs", "candidate_scores",
 )  # fmt: skip
@@ -47,7 +47,7 @@ _TYPES = {
 
 
 class Answer(NamedTuple):
-    """Answer of one model to a question, after some seconds: `COLUMNS` or ``{"error": str}`` by `Key`.
+    """Answer of one model to a question, after some seconds: `ANSWER_COLUMNS` or ``{"error": str}`` by `Key`.
 
     One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is what the
     model reads; `influence` has by side the influence of the parts of the passage, or why there is none. The
@@ -203,7 +203,7 @@ def error_text(error: BaseException) -> str:
 def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str, Any]]:
     with report_progress(lambda _done, _total: None):  # the page has a line of its own
         frame = check_predictions(model.predict(items, top_k, seed=seed), items)
-    rows: Any = frame[["item_id", *COLUMNS]].to_dict("records")
+    rows: Any = frame[["item_id", *ANSWER_COLUMNS]].to_dict("records")
     replies = {row.pop("item_id"): {name: _plain(value) for name, value in row.items()} for row in rows}
     for item in items:
         scores = replies.get(item.item_id, {}).get("candidate_scores")
@@ -333,7 +333,7 @@ class Asking:
             done = self._news.wait_for(lambda: self.closed or self.complete or not self._asked, timeout)
             if self.closed or not self._asked:
                 problems = ["this was closed"] if self.closed else self.current.question.problems.values()
-                raise DataError("; ".join(problems) or "there is no passage", remedy="set .text of wb.ask")
+                raise DataError("; ".join(problems) or "there is no passage", hint="set .text of wb.ask")
             if not done:
                 slow = [label for i, label in enumerate(self.labels) if i not in self._final]
                 raise TimeoutError(f"still thinking after {timeout:g} s: {', '.join(slow)}")
@@ -375,7 +375,7 @@ class Asking:
         """Return a question of the history by its number, from 1."""
         n = len(self.history)
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= n:
-            raise DataError(f"the history has no question {number!r:.80}", remedy=f"it has {n} questions")
+            raise DataError(f"the history has no question {number!r:.80}", hint=f"it has {n} questions")
         return self.history[number - 1]
 
     def save(self, path: Path | str) -> None:
@@ -431,7 +431,7 @@ class Asking:
         with self.lock:
             rows = self._rows(records)
         first = ("question", "model", "side", "version", "item_id", "text", "word")
-        names = (*first, "alpha", "k", *COLUMNS, *_LAST)
+        names = (*first, "alpha", "k", *ANSWER_COLUMNS, *_LAST)
         cells = {name: objects([row.get(name) for row in rows]) for name in names}
         texts = (*first[1:], "prediction", "score_type", "error")
         types = {"question": "int64", "seconds": "float64"} | _TYPES | dict.fromkeys(texts, "str")

@@ -137,7 +137,7 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
     if len(text) > LONGEST:
         raise DataError(
             f"the passage has {len(text):,} characters, expected {LONGEST:,} at most",
-            remedy="leave the beginning out",
+            hint="leave the beginning out",
         )
     item = source or items_from_text(text)[0]
     if word.strip() or source is not None:
@@ -214,16 +214,16 @@ def _with_content_id(item: Item) -> Item:
 
 def read_history(path: Path | str) -> list[Question]:
     """Return the questions of a file that `Asking.save` wrote; its other content is ignored."""
-    name, remedy = "this history of questions", "save it again with save_history"
+    name, hint = "this history of questions", "save it again with save_history"
     data = read_json(path, name)
-    with reading(path, name, remedy=remedy):
+    with reading(path, name, hint=hint):
         entries = [_parse_entry(entry) for entry in data["questions"]]
     questions = []
     for number, (state, asked) in enumerate(entries, 1):
         question = read_question(state)
         if question.problems or not question.passages:
             problem = "; ".join(question.problems.values()) or "there is no passage"
-            raise DataError(f"question {number} cannot be asked: {problem}", file=path, remedy=remedy)
+            raise DataError(f"question {number} cannot be asked: {problem}", file=path, hint=hint)
         questions.append(replace(question, asked=asked))
     return questions
 

@@ -100,7 +100,7 @@ class AttentionView(Widget):
             check_option("model", model, list(self._sources))
             if item_id not in self._row_of and (item_id or len(self._items)):
                 problem = f"the item {item_id!r:.80} is not among those shown"
-                raise DataError(problem, remedy="pass it as an item")
+                raise DataError(problem, hint="pass it as an item")
             if item_id:
                 attention = self._attention_of(item_id, model)
                 if model != before["model"] and row not in {"", *names_of(attention)}:
@@ -129,7 +129,7 @@ class AttentionView(Widget):
     def weights(self) -> Attention:
         """The attention of the model to the shown item; DataError without an item."""
         if not self.current_id:
-            raise DataError("there is no item to show", remedy="pass items")
+            raise DataError("there is no item to show", hint="pass items")
         return self._attention_of(self.current_id, self.model)
 
     def to_frame(self) -> pd.DataFrame:
@@ -154,7 +154,7 @@ class AttentionView(Widget):
 
         item = self.current
         if item is None:
-            raise DataError("there is no item to draw", remedy="pass items")
+            raise DataError("there is no item to draw", hint="pass items")
         return attention_map(item, self.weights, row=self.row, scale=self.scale, reveal=self.reveal)
 
     def save(self, path: Path | str, **options: Any) -> Path:
@@ -329,7 +329,7 @@ def sources_of(models: Any, items: Items) -> dict[str, Attend]:
         for model, attend in pairs:
             sources[free_name(str(label or model), sources)] = attend
     if not sources:
-        raise DataError("there is no model to show", remedy="pass one, or predictions with weights")
+        raise DataError("there is no model to show", hint="pass one, or predictions with weights")
     return sources
 
 
@@ -346,13 +346,13 @@ def stored_attention(frame: pd.DataFrame) -> Attend:
             if row is None or not isinstance(values, list | tuple | np.ndarray):
                 raise DataError(
                     f"the predictions of {model!r:.80} have no attention for {item.item_id!r:.80}",
-                    remedy="predict with wb.predict(items, model, attention=True), or pass the model",
+                    hint="predict with wb.predict(items, model, attention=True), or pass the model",
                 )
             spans = tokens(item).spans
             if len(values) != len(spans):
                 raise DataError(
                     f"{item.item_id!r:.80} has {len(spans)} tokens and {len(values)} weights",
-                    remedy="pass the very items that were predicted",
+                    hint="pass the very items that were predicted",
                 )
             weights = np.nan_to_num(np.asarray(values, dtype=np.float64)).clip(0)
             read = [k for k, (start, end) in enumerate(spans) if start < end and weights[k] > 0]

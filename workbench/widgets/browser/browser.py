@@ -268,7 +268,7 @@ class Browser(ListWidget):
     def _on_tag(self, message: Mapping[str, Any]) -> None:
         """Add tags to the rows of some ranges of the list; without ``on``, remove those that all have."""
         if message["version"] != self._listing.version:
-            raise DataError("the list has changed since items were selected", remedy="select them again")
+            raise DataError("the list has changed since items were selected", hint="select them again")
         rows = [row for start, end in message["ranges"] for row in self._listing.rows[start:end].tolist()]
         picked = [self._items[row] for row in rows]
         tags = [tag for text in message["tags"] if (tag := text.strip())]

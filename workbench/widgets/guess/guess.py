@@ -226,7 +226,7 @@ class Guess(Widget):
 
     def _open_page(self) -> Page:
         if self.page is None:
-            raise DataError("no page is open", remedy="take one with next_page()")
+            raise DataError("no page is open", hint="take one with next_page()")
         return self.page
 
     def _on_submit(self, message: Mapping[str, Any]) -> None:
@@ -247,7 +247,7 @@ class Guess(Widget):
         page = self.game.page(self._open_page().id)
         if n_open := sum(not task.finished for task in page.tasks):
             problem = f"{n_open} of the tasks of page {page.id} have no answer"
-            raise DataError(problem, remedy="answer them; an empty guess is an answer")
+            raise DataError(problem, hint="answer them; an empty guess is an answer")
         self.page = None
         if self.feedback:
             self._review = self._review_of(page)

@@ -91,7 +91,7 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
         return _table_page(view, max_items=max_items, max_bytes=max_bytes)
     raise DataError(
         f"the view {name!r:.80} is a {type(view).__name__}, expected a widget, a chart, or a table",
-        remedy="such as wb.browse(items), wb.compare(items, runs), wb.evaluate(runs), or a pandas frame",
+        hint="such as wb.browse(items), wb.compare(items, runs), wb.evaluate(runs), or a pandas frame",
     )
 
 
@@ -142,7 +142,7 @@ def _fitting(data_of: Callable[[int], dict[str, Any]], n: int, max_bytes: int) -
         if n == 1:
             raise DataError(
                 f"one item or row takes {size(size_in_bytes)}, expected {size(max_bytes)} at most",
-                remedy="publish fewer columns, or raise max_megabytes",
+                hint="publish fewer columns, or raise max_megabytes",
             )
         n = max(1, min(n - 1, int(n * 0.95 * max_bytes / size_in_bytes)))
 
@@ -173,7 +173,7 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Publi
     table = table.set_axis([" ".join(filter(None, map(str, name))) for name in levels], axis="columns")
     if table.columns.has_duplicates:
         twice = table.columns[table.columns.duplicated()][0]
-        raise DataError(f"the column {twice!r} occurs twice in a table", remedy="rename one of them")
+        raise DataError(f"the column {twice!r} occurs twice in a table", hint="rename one of them")
     table = table.reset_index(drop=True)
     names, has_facets = list(map(str, table.columns)), n > _FEW and not isinstance(frame, Table)
     table.columns = pd.Index(names)

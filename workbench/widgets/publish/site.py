@@ -93,11 +93,11 @@ def publish(
     if not isinstance(views, Mapping) or not views or not all(str(name).strip() for name in views):
         raise DataError(
             f"the views are {views!r:.80}, expected them by title",
-            remedy='such as {"Passages": wb.browse(items)}',
+            hint='such as {"Passages": wb.browse(items)}',
         )
     if others := _other_files(target):
         problem = f"the folder holds {others[0]!r:.80}, which is not a file of a published site"
-        raise DataError(problem, file=target, remedy="move it away, or name a new folder")
+        raise DataError(problem, file=target, hint="move it away, or name a new folder")
     files = file_names(list(views))
     pages: dict[str, PublishedPage] = {}
     room = int(max_megabytes * _MEGABYTE)
@@ -142,7 +142,7 @@ def _other_files(folder: Path) -> list[str]:
     """Return the names of what a folder holds beside a published site; DataError if its list is damaged."""
     file, files = folder / MANIFEST, []
     if file.is_file():
-        with reading(file, "the list of a published site", remedy="name a new folder"):
+        with reading(file, "the list of a published site", hint="name a new folder"):
             files = list(read_json(file, "the list of a published site")["files"])
     held = sorted(folder.iterdir()) if folder.is_dir() else []
     return [path.name for path in held if path.name not in files or not path.is_file()]

@@ -209,7 +209,7 @@ class ListWidget(Widget):
         used = [*state["facets"], *columns_of(state["where"], self._listing.names)]
         used += [state["sort"].removeprefix("-"), *(table if isinstance(table, list) else ())]
         if not notes and TAGS in used:
-            raise DataError("the view uses the tags, which are not published", remedy="pass notes=True")
+            raise DataError("the view uses the tags, which are not published", hint="pass notes=True")
 
     def _published_facets(self) -> Sequence[str]:
         """Return the columns that are facets of a page."""

@@ -151,7 +151,7 @@ class Listing:
             index[rows] = np.arange(len(rows))
         listed = current in self._row_of and index[self._row_of[current]] >= 0
         if current and not listed and current != before["current"]:
-            raise DataError(f"the item {current!r} is not among those shown", remedy="loosen the filters")
+            raise DataError(f"the item {current!r} is not among those shown", hint="loosen the filters")
         if not listed:
             checked["current"] = str(self.items.frame["item_id"].iloc[rows[0]]) if len(rows) else ""
         if moved or not self.version:

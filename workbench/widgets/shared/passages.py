@@ -131,7 +131,7 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
             if spans and not all(0 <= start < end <= len(text) for start, end in spans):
                 raise DataError(
                     f"the annotations' {name} do not fit the text of {item_id!r}",
-                    remedy="annotate these very items: spans of another variant lie elsewhere",
+                    hint="annotate these very items: spans of another variant lie elsewhere",
                 )
         spans_by_name[name] = rows
     return spans_by_name
@@ -151,7 +151,7 @@ def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
 
     models = predictions_of(runs, items, pool=True)
     if not models:
-        raise DataError("there are no predictions to show", remedy="pass runs that have some, or None")
+        raise DataError("there are no predictions to show", hint="pass runs that have some, or None")
     tables = [frame.assign(model=name) for frame, name in zip(models, labels(models), strict=True)]
     return pd.concat(tables, ignore_index=True)
 

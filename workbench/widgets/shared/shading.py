@@ -119,7 +119,7 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
             if not {"item_id", "start", "end", "surprisal"} <= set(frame):
                 raise DataError(
                     f"the surprisal {name!r:.60} has no columns item_id, start, end and surprisal",
-                    remedy="make it with wb.surprisal(model, items)",
+                    hint="make it with wb.surprisal(model, items)",
                 )
             value = "difference" if "difference" in frame else "surprisal"
             label = "difference in surprisal" if value == "difference" else value
@@ -141,7 +141,7 @@ def _spans(
         if not 0 <= start < end <= len(text) or (written and text[start:end] != row[written]):
             raise DataError(
                 f"the {label} of {row['item_id']!r:.60} is of another text",
-                remedy="compute it for these very items: spans of another variant lie elsewhere",
+                hint="compute it for these very items: spans of another variant lie elsewhere",
             )
         number = float("nan") if pd.isna(row[value]) else float(row[value])
         spans.setdefault(str(row["item_id"]), []).append(ShadedSpan((start, end), number, note(row, number)))
@@ -150,7 +150,7 @@ def _spans(
         if any(a.span[1] > b.span[0] for a, b in pairwise(row_spans)):
             raise DataError(
                 f"the {label} of {item_id!r:.60} has parts that overlap",
-                remedy="pass the rows of one call, or several calls by name",
+                hint="pass the rows of one call, or several calls by name",
             )
     return spans
 
