@@ -54,14 +54,7 @@ SMALLER = {  # what takes hours on novels, or long on stories, and what the test
         "number=62_000": "number=500",
         "(5), model)": "(2), model)",
     },
-    "docs/probing.md": {
-        "smollm2-135m": "path/to/gpt2",
-        "influence(language_model, items[:3])": "influence(language_model, items[:1])",
-        "influence(language_model, items[:3], ": "influence(language_model, items[:1], ",
-        "d = wb.influence(ngram.cached(), items[:20]": "d = wb.influence(ngram.cached(), items[:3]",
-        "e = wb.influence(ngram.cached(), items[:20]": "e = wb.influence(ngram.cached(), items[:3]",
-        "wb.influence(ngram, items[:20]": "wb.influence(ngram, items[:3]",
-    },
+    "docs/probing.md": {"smollm2-135m": "path/to/gpt2"},
     "docs/training.md": {"minutes=30": "tokens=2_000, width=16, rows=8, length=32"},
 }
 SERVER = "http://localhost:8000"  # in its place a server of the tests is asked
