@@ -36,24 +36,9 @@ NOT_CODE = {  # blocks that show no code, by their beginning
     "lambada/dev/plain|n:4869|": "a signature, compared below",
 }
 SMALLER = {  # what takes hours on novels, or long on stories, and what the tests run in its place
-    "README.md": {
-        '"test", variant="capitalised")': '"test", variant="capitalised").sample(12)',
-        "vocabulary=ngram.vocabulary": "vocabulary=ngram.vocabulary, scoring=wb.models.Scoring(budget=20)",
-    },
-    "docs/compare.md": {"per_class=250": "per_class=10"},
-    "docs/data.md": {
-        "minutes=60": "tokens=2_000, width=16",
-        'shelf.books("train"), per_class=30_000': 'shelf.books("train"), per_class=20',
-        "train, per_class=30_000": "train, per_class=20",
-        "per_class=2_000": "per_class=20",
-    },
+    "README.md": {'"test", variant="capitalised")': '"test", variant="capitalised").sample(12)'},
+    "docs/construction.md": {"minutes=60": "tokens=2_000, width=16"},
     "docs/protocols.md": {"sample(300": "sample(2", "smollm2-135m": "path/to/gpt2"},
-    "docs/models.md": {
-        "per_class=25_000": "per_class=20",
-        "per_class=250": "per_class=20",
-        "number=62_000": "number=500",
-        "(5), model)": "(2), model)",
-    },
     "docs/probing.md": {"smollm2-135m": "path/to/gpt2"},
     "docs/training.md": {"minutes=30": "tokens=2_000, width=16, rows=8, length=32"},
 }

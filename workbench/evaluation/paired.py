@@ -1,4 +1,7 @@
-"""Models lined up by item, and paired tests of any two: the one place that aligns and tests pairs."""
+"""Paired tests of two models: p, an interval that agrees with it, and the smallest detectable difference.
+
+All views and tables test pairs here, so a pair has one p and one interval.
+"""
 
 from __future__ import annotations
 

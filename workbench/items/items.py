@@ -1,4 +1,8 @@
-"""The table of items: validated and immutable, built from a user's frame or texts, kept as Parquet."""
+"""The table of items: validated and immutable, built from a user's frame or texts, stored as Parquet.
+
+``text`` is byte for byte what the file holds, with the answer in place. Blank, sentences and marks are
+character offsets into it; the readable form is computed, with a map of offsets.
+"""
 
 from __future__ import annotations
 

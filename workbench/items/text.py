@@ -2,6 +2,8 @@
 
 The LAMBADA release holds Penn Treebank tokens with a space between them: brackets are
 ``-lrb-``, double quotes are two backquotes or two apostrophes, contractions are split (``did n't``).
+Sentences end by the rule that made the release: after ``.`` or a token of ``?`` and ``!``, with the closing
+quotes after it.
 """
 
 # ruff: noqa: RUF001, RUF002 - typographic quotes and dashes are what this module is about

@@ -1,4 +1,8 @@
-"""The base class of models: scores of words, and the rows of the predictions table made from them."""
+"""The base class of models: scores of words, and the rows of the predictions table made from them.
+
+A saved model names its class by its registered name, so no file decides which Python module is imported. Its
+files are compared with their checksums when it is loaded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows of the predictions table, from scores of words or from a ranking of a vocabulary."""
+"""Rows of the predictions table, from scores of words or from a ranking of a vocabulary.
+
+A log-probability that is NaN is an error, as it compares with nothing and its rank would be 1.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The table of judgments: one row per answer, on disk as JSON lines, one file per person.
 
-Lines are only ever appended. A judgment names its item by id and by a digest of the text's letters and
-digits, so that the judgments of one person can be about many data sets, and the same id elsewhere is another
-item.
+Lines are only ever appended, and are on the disk before the next task is shown. A judgment names its item by
+id and by a digest of the text's letters and digits, so that the judgments of one person can be about many
+data sets, and the same id elsewhere is another item.
 """
 
 from __future__ import annotations

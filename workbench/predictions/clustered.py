@@ -1,6 +1,7 @@
 """Predict items by the workers of a Dask cluster, in chunks, of which each is stored as soon as it is there.
 
 The predictions are those of one process: a model predicts each item by itself, and ties are broken by item.
+A model of the workbench goes to the workers as a saved folder; Dask pickles a user's own class.
 """
 
 from __future__ import annotations

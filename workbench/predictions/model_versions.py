@@ -1,4 +1,8 @@
-"""The versions of the workbench's models: a stored run of a lower one is found, and named, as outdated."""
+"""The versions of the workbench's models; a stored run of a lower version is listed as outdated.
+
+A version is raised when results change, which the numbers in ``tests/golden`` show. Changes of the code that
+change no result leave stored runs valid.
+"""
 
 from __future__ import annotations
 

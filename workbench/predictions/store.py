@@ -1,6 +1,7 @@
 """The store of runs: predictions on disk with their origin; found again, never overwritten.
 
-A run depends on the items and on the model's class, version and config; commit and packages are recorded.
+A run depends on the items and on the model's class, version and config; commit and packages are stored with
+it. Columns are read when they are needed, as the best words of all items take more room than all others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Locations on disk: a user's data, the cache, programs, and what ships with the project."""
+"""Locations on disk: a user's data, the cache, programs, and what ships with the project.
+
+All paths are decided here: in a checkout ``data/``, of a wheel the platform's folders.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The passage browser: search, filter, read and mark items in JupyterLab."""
+"""The passage browser: search, filter, read and mark items in JupyterLab.
+
+A hidden target stays hidden: mentions, annotations and predictions are shown together with it, and the table
+masks the answer and its lemma.
+"""
 
 from __future__ import annotations
 

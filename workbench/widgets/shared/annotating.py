@@ -1,4 +1,7 @@
-"""Annotation in the background while a widget is already in use."""
+"""Annotation in the background while a widget is already in use.
+
+A thread annotates and hands the table to the widget under its lock; its columns are facets from then on.
+"""
 
 from __future__ import annotations
 

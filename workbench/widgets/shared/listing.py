@@ -1,4 +1,8 @@
-"""A list of items under one state: facets, a condition in SQL, a search, an order, the current item."""
+"""A list of items under one state: facets, a condition in SQL, a search, an order, the current item.
+
+The state is a plain dict that lives in the kernel and rebuilds the view. Clicks write facets, people write
+the condition; neither is parsed from the other.
+"""
 
 from __future__ import annotations
 
