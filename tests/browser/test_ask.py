@@ -46,6 +46,12 @@ def shown(page, name):
     return card(page, name).locator(".wa-p, .wa-gain").all_inner_texts()
 
 
+def unfold(page):
+    """Open the details of all models."""
+    while page.locator(".wa-folded .wa-name:visible").count():
+        page.locator(".wa-folded .wa-name:visible").first.click()
+
+
 INSIDE = "[...document.querySelectorAll('.wa-top, .wa-card')].map((n) => n.getBoundingClientRect().height)"
 
 
@@ -59,7 +65,7 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     text.click()
     page.keyboard.type(f"{TEXT} dd keeper")
     wait_for(page, "thinking")
-    page.wait_for_selector(".wa-status:text-is('1 of 2 models have answered')")
+    page.wait_for_selector(".wa-status:text-is('1 of 2 models answered')")
     page.wait_for_selector(".wa-card[aria-label=slow].wa-thinks .wa-mark:has-text('thinking')")
     assert card(page, "fast").locator(".wa-row").count() == 20
     assert card(page, "slow").locator(".wa-row").count() == 0
@@ -73,7 +79,7 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
 
     notebook.evaluate("slow.gate.set()")
     wait_for(page, "answered")
-    assert page.locator(".wa-status").inner_text() == "all 2 models have answered"
+    assert page.locator(".wa-status").inner_text() == "2 of 2 models answered"
     assert page.evaluate(INSIDE) == before  # nothing jumps
     assert shown(page, "slow") == shown(page, "fast")
     assert page.locator(".wa-stale").count() == 0
@@ -148,7 +154,7 @@ def test_two_steps_what_is_read_and_a_question_asked_again(asked, notebook):
         ".wa-card[aria-label=searching].wa-thinks .wa-mark:has-text('exact rank: computing')"
     )
     wait_for(page, "thinking")
-    assert page.locator(".wa-status").inner_text() == "1 of 2 models have answered"
+    assert page.locator(".wa-status").inner_text() == "1 of 2 models answered"
     assert card(page, "searching").locator(".wa-row").count() == 20
     assert shown(page, "searching") == shown(page, "fast")
     notebook.screenshot("ask-computing", ".wa-ask")
@@ -160,7 +166,7 @@ def test_two_steps_what_is_read_and_a_question_asked_again(asked, notebook):
     assert reads == ["the model does not say what it reads"] * 2
 
     page.locator(".wa-button", has_text="Score the best words with the rest").click()
-    page.wait_for_selector(".wa-note:has-text('candidates; normalised scores')")
+    page.wait_for_selector(".wa-note:has-text('candidates; their shares')")
     wait_for(page, "answered")
     words = page.locator(".wa-line").nth(1).input_value().split("|")
     assert "boat" in words
@@ -218,8 +224,17 @@ def test_pairs_errors_history_and_python(asked, notebook):
     assert page.locator(".wa-differs").all_inner_texts() == ["keeper", "baker"]
     rows = notebook.value("asker.results().query('model == \"fast\"').log_prob.tolist()")
     between = card(page, "fast").locator(".wa-between .wa-gain").all_inner_texts()
-    assert between[0].startswith(f"A over B in ln p: +{rows[0] - rows[2]:.2f} nats")
-    assert between[1].startswith("A over B in ln p: 0.00 nats")
+    assert between[0].startswith("A is ")
+    assert between[0].endswith(f" times as likely as B (+{rows[0] - rows[2]:.2f} nats)")
+    assert between[1] == "A and B are as likely (0.00 nats)"
+    table = [row.split("\t") for row in page.locator(".wa-summary tbody tr").all_inner_texts()]
+    assert [row[0] for row in table] == ["fast", "B", EVIL, "B"]  # the failing model has no numbers
+    assert table[0][-1] == f"+{rows[0] - rows[2]:.2f}"
+    folded = card(page, EVIL)
+    assert folded.locator(".wa-body").is_hidden()
+    folded.locator(".wa-name").click()
+    assert folded.locator(".wa-body").is_visible()
+    folded.locator(".wa-name").click()
     page.wait_for_selector(".wa-past >> nth=1")
 
     page.locator(".wa-past").last.click()  # the oldest
@@ -234,12 +249,12 @@ def test_pairs_errors_history_and_python(asked, notebook):
     assert page.locator(".wa-target").inner_text() == "▁▁▁"
     assert page.locator(".wa-text").first.input_value() == "A storm. The ___ was a rock"
     assert card(page, "fast").locator(".wa-p").count() == 0
-    page.locator(".wa-button", has_text="Keep").click()
+    notebook.evaluate("asker.keep()")
     page.wait_for_selector(".wa-past:has-text('was a rock')")
     assert notebook.value("asker.history.text.tolist()")[-1] == "A storm. The ___ was a rock"
     page.locator(".wa-line").nth(1).fill("boat|rock|keeper")
     page.wait_for_selector(
-        ".wa-note:text-is('ranked among 3 candidates; normalised scores, not probabilities')"
+        ".wa-note:text-is('ranked among 3 candidates; their shares add up to 100 %')"
     )
     page.locator(".wa-line").nth(1).press("d")
     page.locator(".wa-line").nth(1).press("d")
@@ -255,6 +270,8 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     notebook.look("ask-", ".wa-ask")
     before = shown(page, "fast")
     slider = page.get_by_role("slider", name="Boosting")
+    assert slider.is_hidden()
+    page.locator(".wa-button", has_text="More").click()
     slider.focus()
     for _ in range(3):
         slider.press("ArrowRight")
@@ -282,6 +299,15 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     fair.locator(".wa-influence .wb-weighed").nth(4).hover()
     assert "words before the answer" in page.locator(".wb-tip").inner_text()
     notebook.look("ask-influence-", ".wa-ask")
+    page.locator(".wa-against").fill("boat")
+    page.locator(".wa-against").press("Tab")
+    fair.locator(".wb-shades:has-text('against “boat”')").wait_for()
+    page.locator(".wa-parts").select_option("surprisal")
+    fair.locator(".wb-shades:has-text('surprisal'), .wa-error").first.wait_for()
+    assert page.locator(".wa-against").is_hidden()
+    fair.locator(".wa-input").click()
+    assert fair.locator(".wa-inputs pre").all_inner_texts() == ["The model does not say what it reads."] * 2
+    fair.locator(".wa-input").click()
     page.locator(".wa-parts").select_option("")
     page.wait_for_function("() => !document.querySelector('.wa-influence')")
     wait_for(page, "answered")
@@ -291,6 +317,7 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     wait_for(page, "answered")
     assert page.locator(".wa-read .wa-differs").count() == 2
     assert page.locator(".wa-between").count() == 3
+    unfold(page)
     notebook.look("ask-pairs-", ".wa-ask")
     notebook.narrow(".wa-ask", 1000)
     notebook.look("ask-700-", ".wa-ask")
@@ -308,6 +335,8 @@ def test_every_model_is_in_view_and_its_bars_are_long_enough(asked, notebook):
     for place in range(3):
         page.locator(".wa-ask").nth(place).locator(".wa-button", has_text="Try an example").click()
     page.wait_for_function("document.querySelectorAll('.wa-ask[data-state=answered]').length === 3")
+    assert page.locator(".wa-folded").count() == 1 + 4
+    unfold(page)
     boosting = [page.locator(".wa-boosting").nth(place) for place in range(2)]  # of scores alone; of both
     assert [each.locator("input:disabled").count() for each in boosting] == [2, 0]
     titles = [each.get_attribute("title") for each in boosting]

@@ -465,6 +465,7 @@ def test_a_prompt_with_examples_and_words_between(folders, plains):
     row = mine.predict(item).iloc[0]
     context = prompt.split(item[0]).before
     assert row["log_prob"] == pytest.approx(sum(plain.says(context, item[0].answer)[:2]), abs=1e-4)
+    assert mine.input_text(item[0]) == context
     assert mine.config["prompt"] == json.loads(row["prompt"])
     assert 0 < sum(row["attention"]) < 1
 

@@ -52,6 +52,8 @@ def test_words_that_it_does_not_read_change_nothing_and_those_that_it_reads_do(n
     np.testing.assert_allclose(numbers(model, with_words(ITEM, others(model))), before, rtol=1e-5)
     read = [span for span in model.context.spans(ITEM) if ITEM.text[slice(*span)] != "."]
     assert bool(read) == (model.context.side != "none")
+    words = [ITEM.text[slice(*span)] for span in model.context.spans(ITEM)]
+    assert [word for word in model.input_text(ITEM).split() if word != "___"] == words
     if read and name not in {"sup-cbow", "cbow"}:  # their tiny vectors do not tell these words apart
         candidates = replace(with_words(ITEM, read), candidates=ITEM.candidates)
         assert not np.allclose(numbers(model, candidates), before, rtol=1e-9) or model.score_type == "score"

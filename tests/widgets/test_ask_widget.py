@@ -20,6 +20,7 @@ from workbench.models.base import Predictor, pad
 from workbench.models.item_words import ReadContext
 from workbench.models.prediction_rows import Ranked
 from workbench.probing.influence import influence
+from workbench.probing.surprisal import surprisal
 from workbench.render.numbers import probability
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, models_by_name
@@ -94,7 +95,8 @@ def test_an_edit_is_read_and_answered(made):
     sentence = widget.to_frame().set_index("version").loc["sentence"]
     gain = row["log_prob"] - sentence["log_prob"]
     assert gain > 0
-    assert side["gain"] == {"nats": f"+{gain:.2f} nats", "factor": f"× {np.exp(gain):.2f}"}  # noqa: RUF001
+    text = f"context makes it {np.exp(gain):.2f} times as likely (+{gain:.2f} nats)"
+    assert side["gain"] == {"nats": f"+{gain:.2f} nats", "text": text}
     assert of(sent, "history")[-1]["rows"][0] | {"time": ""} == {
         "number": 1, "time": "", "word": "keeper", "pairs": False, "candidates": 0, "alpha": 0.0, "k": 10,
         "text": "But the first man out of the storm was the ▁▁▁",
@@ -197,8 +199,8 @@ def test_minimal_pairs(made):
     assert log_prob[1] == log_prob[3]
     view = of(sent, "answer")[0]["view"]
     assert view["differences"]["passage"]["nats"] == f"−{log_prob[2] - log_prob[0]:.2f} nats"  # noqa: RUF001
-    assert view["differences"]["passage"]["factor"].startswith("÷ ")
-    assert view["differences"]["sentence"]["nats"] == "0.00 nats"
+    assert view["differences"]["passage"]["text"].startswith("B is ")
+    assert view["differences"]["sentence"]["text"] == "A and B are as likely (0.00 nats)"
     read = of(sent, "asked")[-1]["read"]
     different = [[text for text, kinds in side["context"] if "d" in kinds] for side in read]
     assert different == [["baker"], ["keeper"]]
@@ -242,12 +244,12 @@ def test_each_number_says_what_it_is_and_bars_belong_to_it():
     [side] = view_of(Sentence(), TEXT, candidates=["boat", "storm"])["sides"]
     cell = side["passage"]
     bars = cell["bars"]
-    assert cell["note"] == "ranked among 3 candidates; normalised scores, not probabilities"
+    assert cell["note"] == "ranked among 3 candidates; their shares add up to 100 %"
     assert {bar[0] for bar in bars} == {"boat", "storm", "keeper"}
     assert sum(float(bar[2].split()[0]) for bar in bars) == pytest.approx(100, abs=0.2)
     [target] = [bar[2] for bar in bars if bar[4]]
-    assert (cell["p"], cell["unit"], cell["rank"]) == (target, "share of 3 candidates", "tied 1–2 of 3")  # noqa: RUF001
-    assert cell["ln"] == "ln p −2.50 nats, given the text before it"  # noqa: RUF001
+    assert (cell["p"], cell["unit"], cell["rank"]) == (target, "of the 3 candidates", "tied 1–2 of 3")  # noqa: RUF001
+    assert cell["ln"] == "by itself 8.21 %, ln p −2.50 nats"  # noqa: RUF001
     [side] = view_of(Counting(), TEXT)["sides"]
     cell = side["passage"]
     [target] = [bar[2] for bar in cell["bars"] if bar[4]]
@@ -260,7 +262,7 @@ def test_each_number_says_what_it_is_and_bars_belong_to_it():
     wanted = [["sea", 1, "−3"], ["boat", pytest.approx(2 / 3), "−4"], ["keeper", 0, "−6"]]  # noqa: RUF001
     assert [bar[:3] for bar in side["passage"]["bars"]] == wanted
     assert [side["passage"][name] for name in ("p", "unit", "rank")] == ["score −6", "", "rank 3 of 3"]  # noqa: RUF001
-    assert side["gain"] == {"nats": "", "factor": ""}
+    assert side["gain"] == {"nats": "", "text": ""}
     [side] = view_of(RandomWord("passage"), TEXT)["sides"]
     cell = side["passage"]
     assert {(length, label) for _, length, label, *_ in cell["bars"]} == {(0.0, "0")}
@@ -410,7 +412,7 @@ def test_bounds_and_impossible_words():
     assert (cell["p"], cell["ln"], cell["rank"]) == ("0 %", "ln p −∞ nats", "rank ≥ 4 of 12")  # noqa: RUF001
     wanted = [["“", pytest.approx(np.exp(-1)), "36.8 %"], ["</s>", 0.0, "0 %"]]
     assert [bar[:3] for bar in cell["bars"]] == wanted
-    assert side["gain"] == {"nats": "", "factor": ""}
+    assert side["gain"] == {"nats": "", "text": ""}
 
 
 def test_the_static_twin_is_escaped_and_whole():
@@ -475,23 +477,67 @@ def test_the_passage_is_shaded_by_influence_after_the_answer(made):
     widget.wait(PATIENCE)
     views = [one["view"] for one in of(sent, "answer") if one["place"] == 0]
     assert [view["final"] for view in views] == [False, True], "the words come first"
-    assert views[0]["influence"] == {}
-    p = views[1]["influence"]["A"]
+    assert views[0]["shaded"] == {}
+    p = views[1]["shaded"]["A"]
     expected = influence(models[0], widget.items)
     shown = [shade for side in p["shades"]["pieces"] for shade in side if shade]
     top = expected["influence"].abs().max()
     np.testing.assert_allclose([share for share, _ in shown], expected["influence"] / top, atol=1e-4)
     assert "keeper" not in "".join(piece[0] for piece in p["query"] if "b" not in piece[1])
-    [other] = [one["view"] for one in of(sent, "answer") if one["place"] == 1 and one["view"]["influence"]]
-    assert "has no log-probabilities" in other["influence"]["A"]
+    [other] = [one["view"] for one in of(sent, "answer") if one["place"] == 1 and one["view"]["shaded"]]
+    assert "has no log-probabilities" in other["shaded"]["A"]
     sent.clear()
     widget.influence = "word"
     widget.wait(PATIENCE)
     last = [one["view"] for one in of(sent, "answer") if one["place"] == 0][-1]
     n_words = len(influence(models[0], widget.items, "word"))
-    shades = last["influence"]["A"]["shades"]["pieces"]
+    shades = last["shaded"]["A"]["shades"]["pieces"]
     assert sum(shade is not None for side in shades for shade in side) == n_words
     refused(ask, models, text, influence="line")
+
+
+def shares(view):
+    """Return the label of the shades of the only passage, and their shares in order."""
+    shades = view["shaded"]["A"]["shades"]
+    return shades["label"], [shade[0] for side in shades["pieces"] for shade in side if shade]
+
+
+def test_the_passage_is_shaded_by_a_contrast_or_by_surprisal(made, sample_ngram):
+    text = "Nobody trusted the keeper . The boat sank . The first man was the ___"
+    widget, sent = made([sample_ngram], text, word="boat")
+
+    def shaded(**shades):
+        sent.clear()
+        hear(widget, "shade", **({"influence": "", "against": "", "surprisal": False} | shades))
+        assert of(sent, "done")
+        widget.wait(PATIENCE)
+        return shares(of(sent, "answer")[-1]["view"])
+
+    label, plain = shaded(influence="word")
+    assert label == "influence"
+    label, contrast = shaded(influence="word", against="man")
+    expected = influence(sample_ngram, widget.items, "word", "man")["contrast"]
+    np.testing.assert_allclose(contrast, expected / expected.abs().max(), atol=1e-4)
+    assert (label, contrast != plain) == ("influence, “boat” against “man”", True)
+    assert shaded(influence="word", against="prediction")[0].endswith("against the best other word")
+    label, bits = shaded(surprisal=True)
+    expected = surprisal(sample_ngram, widget.items)["surprisal"]
+    np.testing.assert_allclose(bits, expected / expected.max(), atol=1e-4)
+    assert (label, widget.surprisal, widget.influence) == ("surprisal", True, "")
+    n = len(of(sent, "asked"))
+    widget.against = "keeper"  # no influence is shown
+    assert len(of(sent, "asked")) == n
+
+
+def test_the_text_that_a_model_read_is_in_its_answer(made, sample_ngram):
+    widget, sent = made([sample_ngram, Counting()], TEXT)
+    widget.wait(PATIENCE)
+    views = {one["place"]: one["view"] for one in of(sent, "answer")}
+    cells = views[0]["sides"][0]
+    context = sample_ngram.order - 1
+    words = TEXT.lower().removesuffix(" keeper").split()[-context:]
+    assert (cells["passage"]["input"], cells["sentence"]["input"]) == (" ".join(words),) * 2
+    assert views[1]["sides"][0]["passage"]["input"] is None  # it does not say what it reads
 
 
 def test_a_question_is_answered_by_the_boosted_model_and_says_so(made):

@@ -24,7 +24,7 @@ from workbench.datasets.model_files import refuse_language_model
 from workbench.items.ablation import split_variant, whole_variant
 from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
-from workbench.items.schema import objects
+from workbench.items.schema import Item, objects
 from workbench.models import registry
 from workbench.models.item_words import Attention, ReadContext
 from workbench.models.prediction_rows import Ranked, check_answers, check_ranked, from_ranking, from_scores
@@ -146,6 +146,19 @@ class Predictor(ABC):
     def context(self) -> ReadContext | None:
         """Extent of the passage that the model reads, which `wb.ask` shows; None if unknown."""
         return None
+
+    def input_text(self, item: Item) -> str | None:
+        """Return the text that the model reads of an item, ``___`` for the word; None if it is unknown.
+
+        By default the words of :attr:`context`, as the vocabulary has them, separated by spaces.
+        """
+        if self.context is None:
+            return None
+        spans = self.context.spans(item)
+        words = [self.form(item.text[slice(*span)]) for span in spans]
+        before = sum(stop <= item.answer_span[0] for _, stop in spans)
+        words[before:before] = ["___"] * (self.context.side == "both")
+        return " ".join(words)
 
     def in_training(self, items: Items) -> pd.Series[Any]:
         """Return which items the training texts contain whole, by ``item_id``.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from workbench.items.items import Items
+from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
 from workbench.models.item_words import ReadContext
 from workbench.predictions.measures import ExpectedAccuracy, Measure, MedianRank, Perplexity
@@ -63,6 +63,11 @@ class Wrapper(Predictor):
     def context(self) -> ReadContext | None:
         """The other model's."""
         return self.base.context
+
+    def input_text(self, item: Item) -> str | None:
+        """Return the text that the model reads: the other model's where both read the same extent."""
+        same = self.context == self.base.context
+        return self.base.input_text(item) if same else super().input_text(item)
 
     def choices(self, items: Items) -> list[list[str]] | None:
         """Return the words that the other model chooses from."""

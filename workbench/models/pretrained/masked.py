@@ -148,6 +148,10 @@ class MaskedLM(PretrainedModel):
             sequences.append(_Sequence((*self._lead, *tokens, *self._tail), masked_spans))
         return sequences
 
+    def input_text(self, item: Item) -> str:
+        """Return the text around the blank up to the end of the target sentence, ``___`` at the blank."""
+        return self._text(item, "___")[0]
+
     def _text(self, item: Item, word: str) -> tuple[str, tuple[int, int], int]:
         """Return the text with a word at the blank, where that is in it, and where its sentence begins."""
         start, end = item.answer_span

@@ -235,6 +235,10 @@ class PromptedModel(Predictor):
             columns["prompt"] = [prompt.to_json(item if prompt.per_item else None) for item in items]
         return columns
 
+    def input_text(self, item: Item) -> str:
+        """Return all text before the word at the blank, the prompt included."""
+        return self._split(item, "").before
+
     def _split(self, item: Item, word: str | None = None) -> SplitText:
         """Return the text of an item around a word, as the model is given it."""
         split = split_text if self.prompt is None else self.prompt.split

@@ -6,6 +6,7 @@ const SLOW = 400; // ms that a model may think before the page says so
 const VERSIONS = ["passage", "sentence"];
 const CAPTION = 120; // characters of the text that an old answer belongs to
 const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
+const OPEN = 2; // models whose details are open at first
 
 /** A question in one line: the passage, its beginning and end where it is long, and the word. */
 function caption(state) {
@@ -97,16 +98,19 @@ function render({ model, el }) {
     choices.value = [...new Set(words)].filter((choice) => /[\p{L}\p{N}]/u.test(choice) && !choice.includes("|")).join("|");
     go(true);
   } }, "Score the best words with the rest");
-  const keep = h("button", { class: "wa-button", type: "button", title: "Keep this passage and its answers in the history now", onclick: () => {
-    if (soon !== null) go();
-    send({ type: "keep" });
-  } }, "Keep");
-  const unit = h("select", { class: "wa-parts", "aria-label": "Influence of", title: "Shade the passage by the influence of its parts on the word: each is left out in turn", onchange: () => {
+  const shade = () => {
     s.back = true; // the question is asked anew by the kernel, and not by another view
-    model.set("influence", unit.value);
-    model.save_changes();
-  } }, ...[["", "nothing"], ["sentence", "sentences"], ["word", "words"], ["mention", "mentions"]].map(([value, label]) => h("option", { value }, label)));
-  unit.value = model.get("influence");
+    against.parentNode.hidden = ["", "surprisal"].includes(unit.value);
+    send({ type: "shade", influence: unit.value === "surprisal" ? "" : unit.value, against: against.value, surprisal: unit.value === "surprisal" });
+  };
+  const unit = h("select", { class: "wa-parts", "aria-label": "Shade the passage by", title: "Influence: each part is left out in turn. Surprisal: bits of each word after the words before it.", onchange: shade },
+    ...[["", "nothing"], ["sentence", "influence of sentences"], ["word", "influence of words"], ["mention", "influence of mentions"], ["surprisal", "surprisal of words"]].map(([value, label]) => h("option", { value }, label)));
+  const against = h("input", { type: "text", class: "wa-line wa-against", "aria-label": "Against the word", placeholder: "no other word", spellcheck: "false", title: "Influence on the contrast of two words: why this word and not that one. \"prediction\" is the model's best other word.", onchange: shade });
+  function readShades() {
+    unit.value = model.get("surprisal") ? "surprisal" : model.get("influence");
+    against.value = model.get("against");
+    against.parentNode.hidden = ["", "surprisal"].includes(unit.value);
+  }
   const alpha = h("input", { type: "range", class: "wa-alpha", min: 0, max: 2, step: 0.25, "aria-label": "Boosting α", oninput: () => boost({ alpha: Number(alpha.value) }) });
   const alphaShown = h("output", { class: "wa-alpha-shown" });
   const k = h("input", { type: "number", class: "wa-k", min: 1, max: 100000, step: 1, "aria-label": "k, the last words that count less", oninput: () => { if (k.value && k.checkValidity()) boost({ k: Number(k.value) }); }, onchange: () => drawBoosting() });
@@ -120,13 +124,21 @@ function render({ model, el }) {
     alphaShown.textContent = s.alpha;
     k.value = s.k;
     alpha.disabled = k.disabled = !able;
+    if (s.alpha) fold(false); // what is set is in sight
     alpha.parentNode.title = able ? "Counts the last k words less (coherence boosting, Malkin et al. 2022)" : "No model here can be boosted: none has probabilities";
+  }
+  const boosting = h("div", { class: "wa-boosting", hidden: true }, "boosting α", alpha, alphaShown, "k", k, "words");
+  const more = h("button", { class: "wa-button", type: "button", "aria-expanded": "false", title: "Boosting: count the last words less", onclick: () => fold(!boosting.hidden) }, "More");
+  function fold(hidden) {
+    boosting.hidden = hidden;
+    more.setAttribute("aria-expanded", String(!hidden));
   }
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
   const changed = h("span", { class: "wa-changed", role: "status", "aria-live": "polite" });
   const read = h("div", { class: "wa-read", role: "group", "aria-label": "What the models get" });
   const { node: alarm, complain } = errorBanner();
   const legend = h("div", { class: "wa-legend" });
+  const table = h("div", { class: "wa-summary" });
   const cards = h("div", { class: "wa-cards" });
   const empty = h("div", { class: "wa-empty" }, h("p", {}, "What does a model predict for my passage, and how much of that comes from the target sentence alone?"),
     h("button", { class: "wa-button", type: "button", onclick: () => {
@@ -135,12 +147,12 @@ function render({ model, el }) {
       go(true);
       text.focus({ preventScroll: true });
     } }, "Try an example"), h("p", { class: "wb-hint" }, "The models are asked when you pause typing; Ctrl+Enter asks at once."));
-  const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, legend, cards, empty);
+  const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, table, legend, cards, empty);
   const list = h("ol", { class: "wa-list" });
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
   const root = h("div", { class: "wb-root wa-ask", role: "region", "aria-label": "Questions to models", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
-      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), scoreWithRest, pairs, keep, h("label", {}, "influence of", unit), h("span", { class: "wa-boosting" }, "boosting α", alpha, alphaShown, "k", k, "words"), changed, status)),
+      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), scoreWithRest, pairs, h("label", {}, "shade by", unit), h("label", { hidden: true }, "against", against), more, boosting, changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));
   const height = model.get("height"); // none: as high as the answers
   if (height) root.style.setProperty("--wa-height", `${height}px`);
@@ -188,16 +200,27 @@ function render({ model, el }) {
 
   // ---- one card a model: its frame is made once
   function makeCard(label) {
-    const card = { mark: h("span", { class: "wa-mark" }), body: h("div", { class: "wa-body" }), from: h("div", { class: "wa-from" }) };
-    card.node = h("section", { class: "wa-card", "aria-label": label }, h("div", { class: "wa-head" }, h("b", { class: "wa-name", title: label }, label), card.mark), h("div", { class: "wa-working", "aria-hidden": "true" }), card.from, card.body);
+    const card = { label, mark: h("span", { class: "wa-mark" }), body: h("div", { class: "wa-body" }), from: h("div", { class: "wa-from" }) };
+    card.toggle = h("button", { class: "wa-name", type: "button", title: label, onclick: () => openCard(card, card.node.classList.contains("wa-folded")) }, label);
+    card.input = h("button", { class: "wa-button wa-input", type: "button", "aria-pressed": "false", title: "Show the exact text that the model read", onclick: () => {
+      card.input.setAttribute("aria-pressed", String(card.input.getAttribute("aria-pressed") !== "true"));
+      drawCard(card, card.view);
+      noted();
+    } }, "Text as read");
+    card.node = h("section", { class: "wa-card", "aria-label": label }, h("div", { class: "wa-head" }, card.toggle, card.mark, card.input), h("div", { class: "wa-working", "aria-hidden": "true" }), card.from, card.body);
+    openCard(card, true);
     return card;
+  }
+  function openCard(card, open) {
+    card.node.classList.toggle("wa-folded", !open);
+    card.toggle.setAttribute("aria-expanded", String(open));
   }
   function lines(cell) {
     if (cell.error) return [h("div", { class: "wa-error", title: cell.error }, cell.error)];
     return [cell.p && h("div", {}, h("span", { class: "wa-p" }, cell.p), h("span", { class: "wb-hint" }, cell.unit)),
       h("div", { class: "wa-told" }, cell.rank), cell.ln && h("div", { class: "wb-hint", title: "natural logarithm of the probability of the word" }, cell.ln)];
   }
-  const ratio = (label, gain) => h("span", { class: "wa-gain" }, ...(gain.nats ? [`${label} in ln p: ${gain.nats}, ${gain.factor}`] : []));
+  const ratio = (gain) => h("span", { class: "wa-gain" }, gain.text);
   const letter = (side) => h("b", { class: "wa-letter" }, side);
   function bars(cell) {
     const full = cell.kind === "p" ? s.top : 1;
@@ -222,34 +245,53 @@ function render({ model, el }) {
     const pair = view.sides.length > 1;
     const sides = view.sides.map((side) => ({ ...side, cells: [side.passage, side.sentence] }));
     const between = view.differences;
+    const isRead = card.input.getAttribute("aria-pressed") === "true";
     card.body.replaceChildren(h("div", { class: "wa-two wa-heads" }, ...VERSIONS.map((version) => h("div", { title: view.heads[version] }, view.heads[version]))),
       ...sides.filter((side) => side.word !== null || side.cells.some((cell) => cell.error)).flatMap((side) => [
-        h("div", { class: "wa-asked" }, h("span", { title: side.word ?? "" }, pair && letter(side.side), side.word ?? ""), ratio("gain", side.gain),
+        h("div", { class: "wa-asked" }, h("span", { title: side.word ?? "" }, pair && letter(side.side), side.word ?? ""), ratio(side.gain),
           h("span", { class: "wb-hint" }, side.single ? "(one sentence)" : "")),
         h("div", { class: "wa-two wa-numbers" }, ...side.cells.map((cell) => h("div", {}, ...lines(cell))))]),
-      ...(between ? [h("div", { class: "wa-two wa-between" }, ...VERSIONS.map((version) => h("div", {}, ratio("A over B", between[version]))))] : []),
+      ...(between ? [h("div", { class: "wa-two wa-between" }, ...VERSIONS.map((version) => h("div", {}, ratio(between[version]))))] : []),
       ...sides.flatMap((side) => [
         pair && h("div", { class: "wa-asked" }, h("span", {}, letter(side.side), "expects")),
         h("div", { class: "wa-note" }, side.cells.find((cell) => cell.note)?.note ?? ""),
         h("div", { class: "wa-two wa-reads" }, ...side.cells.map((cell) => h("div", { title: cell.reads ?? "" }, cell.reads ?? ""))),
+        isRead && h("div", { class: "wa-two wa-inputs" }, ...side.cells.map((cell) => h("pre", { tabindex: 0, dir: "auto", "aria-label": "Text as the model read it" }, cell.input ?? "The model does not say what it reads."))),
         h("div", { class: "wa-two" }, ...side.cells.map(bars)),
       ]).filter(Boolean),
-      ...Object.entries(view.influence).flatMap(([side, p]) => influenced(p, pair && side, view.sides.find((each) => each.side === side).word)));
+      ...Object.entries(view.shaded).flatMap(([side, p]) => influenced(p, pair && side, view.sides.find((each) => each.side === side).word)));
   }
   /** A passage shaded by the influence of its parts, or why it is not. */
   function influenced(p, side, word) {
     if (typeof p === "string") return [h("div", { class: "wa-error" }, p)];
     if (!p.shades) return [h("div", { class: "wb-hint" }, "no such part stands before the word")];
     const words = (index) => passagePieces(index ? p.query : p.context, shadesOf(p, index, true), true, () => h("span", { class: "wa-target" }, word ?? "▁▁▁"));
-    return [h("div", { class: "wa-influence", dir: "auto", role: "group", "aria-label": "Influence" }, side && letter(side), ...words(0), " ", ...words(1)), shadesLegend(p.shades)];
+    return [h("div", { class: "wa-influence", dir: "auto", role: "group", "aria-label": "Shaded passage" }, side && letter(side), ...words(0), " ", ...words(1)), shadesLegend(p.shades)];
+  }
+  /* One row per model and passage, so that models are compared on one screen. */
+  function drawSummary() {
+    const views = s.views.map((view, i) => [s.cards[i]?.label, view]).filter(([, view]) => view?.sides);
+    table.hidden = s.cards.length < 2 || !views.length;
+    if (table.hidden) return;
+    const pair = views.some(([, view]) => view.sides.length > 1);
+    const heads = ["Model", ...(pair ? ["Passage"] : []), "Whole passage", "Best word", "Sentence alone", ...(pair ? [] : ["Best word"]), "Context, nats", ...(pair ? ["A over B, nats"] : [])];
+    const rank = (cell) => (/^(rank|tied) /.test(cell.rank ?? "") ? `, ${cell.rank.replace(/ of .*| \(.*|;.*/, "")}` : "");
+    const value = (cell) => (cell.error ? "error" : `${cell.p}${rank(cell)}`);
+    const best = (cell) => cell.bars?.[0]?.[0] ?? "";
+    const nats = (gain) => gain.nats.replace(" nats", "");
+    const rows = views.flatMap(([label, view]) => view.sides.map((side, i) => h("tr", {}, !i && h("th", { scope: "row", rowspan: view.sides.length, title: label }, label), pair && h("td", {}, letter(side.side)),
+      ...[value(side.passage), best(side.passage), value(side.sentence), ...(pair ? [] : [best(side.sentence)]), nats(side.gain), ...(pair ? [i ? "" : nats(view.differences.passage)] : [])].map((text) => h("td", {}, text)))));
+    table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...rows)));
   }
   function drawAll() {
     const values = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence]))
       .filter((cell) => cell.kind === "p").flatMap((cell) => cell.bars.map((bar) => bar[1]));
+    const shares = s.views.some((view) => view?.sides?.some((side) => side.passage.kind === "share"));
     s.top = ceiling(Math.max(0, ...values));
-    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("span", {}, h("i", { class: "wa-key wa-here" }), h("span", { class: "wa-of-passage" }, "word of the passage")), h("span", {}, h("i", { class: "wa-key" }), "other word"),
+    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : shares ? "bars: share of the candidates, scale 0–100 %" : "bars: score, scale of each list"), h("span", {}, h("i", { class: "wa-key wa-here" }), h("span", { class: "wa-of-passage" }, "word of the passage")), h("span", {}, h("i", { class: "wa-key" }), "other word"),
       h("span", {}, "▸ target"));
     s.cards.forEach((card, i) => drawCard(card, s.views[i]));
+    drawSummary();
     scoreWithRest.hidden = !s.rest || !values.length;
     noted();
   }
@@ -265,7 +307,7 @@ function render({ model, el }) {
       const thinks = asked && computing[i];
       card.node.classList.toggle("wa-stale", Boolean(asked && missing[i]));
       card.node.classList.toggle("wa-thinks", Boolean(thinks && slow));
-      const work = missing[i] ? "thinking" : unit.value ? "influence: computing" : "exact rank: computing";
+      const work = missing[i] ? "thinking" : unit.value ? "shades: computing" : "exact rank: computing";
       card.mark.textContent = thinks && slow ? `${work}, ${waited.toFixed(waited < 10 ? 1 : 0)} s` : card.view && !missing[i] ? seconds(card.view.seconds) : card.mark.textContent;
       if (!asked && !card.view) card.mark.textContent = "";
     });
@@ -275,7 +317,7 @@ function render({ model, el }) {
       root.style.setProperty("--wa-rows", Math.max(...lengths) || topK);
     }
     changed.textContent = s.elsewhere;
-    const summary = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
+    const summary = asked ? (n === missing.length ? (n === 1 ? "answered" : `${n} of ${n} models answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model" : "models"} answered`) : "";
     if (!edited() && status.textContent !== summary) status.textContent = summary;
     drawState();
   }
@@ -315,6 +357,7 @@ function render({ model, el }) {
       s.since = performance.now() - 1000 * m.since;
       if (!s.cards.length) {
         s.cards = m.labels.map(makeCard);
+        s.cards.slice(OPEN).forEach((card) => openCard(card, false));
         cards.replaceChildren(...s.cards.map((card) => card.node));
       }
       if (!s.opened || (m.from !== uid && !edited())) {
@@ -332,6 +375,7 @@ function render({ model, el }) {
       const asks = m.read.length > 0;
       empty.hidden = !nothing;
       legend.hidden = cards.hidden = nothing;
+      if (nothing) table.hidden = true;
       read.classList.toggle("wa-nothing", nothing);
       missing = asks ? m.answers.map((view) => !view) : [];
       computing = asks ? m.answers.map((view) => !view?.final) : [];
@@ -367,8 +411,8 @@ function render({ model, el }) {
     handlers[message.type]?.(message);
   };
   model.on("msg:custom", listen);
-  const chosen = () => { unit.value = model.get("influence"); };
-  model.on("change:influence", chosen);
+  for (const name of ["influence", "against", "surprisal"]) model.on(`change:${name}`, readShades);
+  readShades();
   press(model.get("pairs"));
   drawBoosting();
   drawHistory();
@@ -377,7 +421,7 @@ function render({ model, el }) {
     kernel.end();
     clearTimeout(soon);
     clearInterval(tick);
-    model.off("change:influence", chosen);
+    for (const name of ["influence", "against", "surprisal"]) model.off(`change:${name}`, readShades);
     model.off("msg:custom", listen);
   };
 }

@@ -14,7 +14,7 @@ from workbench.items.schema import Item
 from workbench.predictions.schema import check_model
 from workbench.probing.influence import Part
 from workbench.storage.errors import DataError, check_option
-from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
+from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking, Shades
 from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, join_candidates, typed_question
 from workbench.widgets.ask.views import (
     STATIC_COLUMNS,
@@ -44,7 +44,7 @@ EXAMPLE = TypedQuestion(
 
 _PARTS = ("", *get_args(Part))
 _EMPTY = TypedQuestion()
-_MORE_STATE = ("candidates", "pairs", "alpha", "k")  # entries of the state that `ask` takes beside others
+_MORE_STATE = ("candidates", "pairs", "alpha", "k", *Shades._fields[1:])  # further traits that `ask` takes
 
 
 class Ask(Widget):
@@ -71,6 +71,12 @@ class Ask(Widget):
     influence : {"", "sentence", "word", "mention"}
         The parts whose influence on the word shades the passage in each answer; none by default. It is
         computed after the answer, as :func:`wb.influence` does.
+    against : str
+        Another word, for the influence on the contrast of the two: why this word and not that one;
+        ``"prediction"`` for each model's best word that is not the target.
+    surprisal : bool
+        Whether the surprisal of each word shades the passage, as :func:`wb.surprisal` computes it, in place
+        of influence.
     """
 
     _esm = read_assets("shared/page.js", "shared/passage.js", "ask/ask.js")
@@ -83,6 +89,8 @@ class Ask(Widget):
     alpha = traitlets.Float(TypedQuestion().alpha).tag(sync=True)
     k = traitlets.Int(TypedQuestion().k).tag(sync=True)
     influence = traitlets.Enum(_PARTS, "").tag(sync=True)
+    against = traitlets.Unicode("").tag(sync=True)
+    surprisal = traitlets.Bool(default_value=False).tag(sync=True)
     top_k = traitlets.Int(10, min=1, max=100).tag(sync=True)
     height = traitlets.Int(None, min=480, allow_none=True).tag(sync=True)
 
@@ -94,13 +102,13 @@ class Ask(Widget):
         self._asker = ""  # the page whose message is being answered
         self._quiet = False
         self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, listener=self._notify)
-        self._asking.by = self.influence
+        self._asking.shades = self._shades
         self.observe(self._ask, TypedQuestion._fields)
-        self.observe(self._ask_parts, "influence")
+        self.observe(self._ask_shades, Shades._fields)
         if self.text.strip():
             self._ask()
 
-    @traitlets.validate("text", "other", "word", "candidates")
+    @traitlets.validate("text", "other", "word", "candidates", "against")
     def _encodable(self, proposal: Mapping[str, Any]) -> str:
         """Refuse text that cannot be sent to the page."""
         if not wt.is_encodable(proposal["value"]):
@@ -259,9 +267,11 @@ class Ask(Widget):
         if message.get("settled"):
             self._asking.keep()
 
-    def _on_keep(self, _message: Mapping[str, Any]) -> None:
-        self.keep()
-        self.send({"type": "done", "from": self._asker})
+    def _on_shade(self, message: Mapping[str, Any]) -> None:
+        self._asker = ""  # the question is asked anew for all pages
+        self._set_quietly({name: message[name] for name in Shades._fields})
+        self._ask_shades()
+        self.send({"type": "done", "from": str(message.get("from", ""))})
 
     def _on_back(self, message: Mapping[str, Any]) -> None:
         state = self._asking.past(message["number"]).question.state
@@ -305,10 +315,17 @@ class Ask(Widget):
             self._asking.ask(self.state)
         return changed
 
-    def _ask_parts(self, _change: Any) -> None:
-        """Ask the question again, with influence of the chosen parts."""
-        self._asking.by = self.influence
-        if self.text.strip():
+    @property
+    def _shades(self) -> Shades:
+        return Shades(*(getattr(self, name) for name in Shades._fields))
+
+    def _ask_shades(self, _change: Any = None) -> None:
+        """Ask the question again, with the chosen shades."""
+        if self._quiet or self._asking.shades == self._shades:
+            return
+        needed = self._shades._replace(against="") != self._asking.shades._replace(against="")
+        self._asking.shades = self._shades
+        if self.text.strip() and (needed or self.influence):
             self._asking.ask(self.state, anew=True)
 
     def _notify(self, event: str, record: AskedQuestion, index: int) -> None:
@@ -375,7 +392,7 @@ def ask(
         A file of questions that `Ask.save_history` wrote, to be asked again.
     **state
         More traits of :class:`Ask`: ``candidates``, which may be a sequence; ``pairs``, by default whether
-        `other` is given; ``alpha`` and ``k``.
+        `other` is given; ``alpha`` and ``k``; ``against`` and ``surprisal``.
 
     Returns
     -------
@@ -405,7 +422,8 @@ def ask(
         changes["candidates"] = join_candidates(changes["candidates"])
     by_name = models_by_name(models)
     check_option("influence", influence, _PARTS)
-    widget = Ask(by_name, seed=seed, top_k=top_k, height=height, influence=influence)
+    shades = {name: changes.pop(name) for name in Shades._fields if name in changes}
+    widget = Ask(by_name, seed=seed, top_k=top_k, height=height, influence=influence, **shades)
     try:
         if history is not None:
             widget.load_history(history)

@@ -23,6 +23,7 @@ from workbench.models.base import Predictor
 from workbench.models.item_words import ReadContext, distinct, is_word, passages
 from workbench.predictions.schema import check_predictions
 from workbench.probing.influence import influence
+from workbench.probing.surprisal import surprisal
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import write_atomic
 from workbench.storage.progress import report_progress
@@ -46,19 +47,29 @@ _TYPES = {
 }  # fmt: skip
 
 
+class Shades(NamedTuple):
+    """What the passage is shaded by: the influence of parts, perhaps against another word, or surprisal."""
+
+    influence: str = ""
+    against: str = ""
+    surprisal: bool = False
+
+
 class Answer(NamedTuple):
     """Answer of one model to a question, after some seconds: `ANSWER_COLUMNS` or ``{"error": str}`` by `Key`.
 
-    One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is what the
-    model reads; `influence` has by side the influence of the parts of the passage, or why there is none. The
-    model was boosted by `alpha`: 0 where that was asked of a model without log-probabilities.
+    One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is the extent
+    of the passage that the model reads, `inputs` the text that it reads; `shadings` has by side the shading
+    of the passage, or the reason why there is none. The model was boosted by `alpha`: 0 where that was asked
+    of a model without log-probabilities.
     """
 
     seconds: float
     replies: Mapping[Key, Mapping[str, Any]]
     final: bool = True
     context: ReadContext | None = None
-    influence: Mapping[str, Shading | str] | None = None
+    inputs: Mapping[Key, str] = {}
+    shadings: Mapping[str, Shading | str] | None = None
     alpha: float = 0.0
 
     @property
@@ -72,9 +83,9 @@ Replies = dict[str, dict[str, Any]]
 
 
 def answers(
-    model: Any, question: Question, *, top_k: int, seed: int, by: Callable[[], str] = str
+    model: Any, question: Question, *, top_k: int, seed: int, shades: Callable[[], Shades] = Shades
 ) -> Iterator[Answer]:
-    """Yield a model's answer in steps: without a search for exact ranks, with it, with influence (`by`).
+    """Yield a model's answer in steps: without a search for exact ranks, with it, with `shades`.
 
     Where the question has an `alpha`, all this is of the boosted model, if it has log-probabilities.
     """
@@ -85,11 +96,12 @@ def answers(
         yield Answer(0.0, {key: {"error": error_text(error)} for key in question.versions})
         return
     for answer in _answers(model, question, top_k, seed):
-        unit = by() if answer.final else ""
-        answer = answer._replace(final=answer.final and not unit, alpha=alpha)  # noqa: PLW2901
+        chosen = shades() if answer.final else Shades()
+        is_shaded = bool(chosen.influence or chosen.surprisal)
+        answer = answer._replace(final=answer.final and not is_shaded, alpha=alpha)  # noqa: PLW2901
         yield answer
-        if unit:
-            yield answer._replace(final=True, influence=_influence(model, question, unit))
+        if is_shaded:
+            yield answer._replace(final=True, shadings=_shadings(model, question, chosen))
 
 
 def can_be_boosted(model: Any) -> bool:
@@ -100,14 +112,23 @@ def can_be_boosted(model: Any) -> bool:
         return False
 
 
-def _influence(model: Any, question: Question, by: str) -> dict[str, Shading | str]:
-    """Return the influence of the parts of each passage, or the error as text."""
+def _shadings(model: Any, question: Question, shades: Shades) -> dict[str, Shading | str]:
+    """Return the shading of each passage, or the error as text."""
     by_side: dict[str, Shading | str] = {}
     for side, item in question.passages.items():
         items = Items.from_records([item])
         try:
-            frame = influence(model, items, by)  # type: ignore[arg-type]  # checked there
-            by_side[side] = shadings(items, influence=frame)["influence"]
+            if shades.surprisal:
+                by_side[side] = shadings(items, surprisal=surprisal(model, items))["surprisal"]
+                continue
+            against = shades.against.strip() or None
+            frame = influence(model, items, shades.influence, against)  # type: ignore[arg-type]  # checked there
+            value = "influence" if against is None else "contrast"
+            shading = shadings(items, influence=frame, value=value)[value]
+            if against is not None:
+                other = "the best other word" if against == "prediction" else f"“{against}”"
+                shading = shading._replace(label=f"influence, “{item.answer}” against {other}")
+            by_side[side] = shading
         except BaseException as error:  # noqa: BLE001 - whatever a model does, the answer stays
             by_side[side] = error_text(error)
     return by_side
@@ -116,13 +137,13 @@ def _influence(model: Any, question: Question, by: str) -> dict[str, Shading | s
 def _answers(model: Any, question: Question, top_k: int, seed: int) -> Iterator[Answer]:
     """Yield a model's answer; before a search for exact ranks, yield one without it."""
     start = time.perf_counter()
-    context = _context(model)
+    context, inputs = _context(model), _inputs(model, question)
     model = model.ranking_words if isinstance(model, Predictor) else model
 
     def answer(replies: Replies, *, final: bool) -> Answer:
         none = {"error": "the model gave no answer"}
         by_key = {key: replies.get(item.item_id, none) for key, item in question.versions.items()}
-        return Answer(time.perf_counter() - start, by_key, final, context)
+        return Answer(time.perf_counter() - start, by_key, final, context, inputs)
 
     replies = _quick_replies(model, question.items, top_k, seed)
     is_open = np.array([_is_open(replies.get(item.item_id), top_k) for item in question.items], dtype=bool)
@@ -139,6 +160,15 @@ def _context(model: Any) -> ReadContext | None:
     except Exception:  # noqa: BLE001 - a model of one's own
         return None
     return context if isinstance(context, ReadContext) else None
+
+
+def _inputs(model: Any, question: Question) -> dict[Key, str]:
+    """Return the text that a model reads of each version; empty if unknown."""
+    try:
+        texts = {key: model.input_text(item) for key, item in question.versions.items()}
+    except Exception:  # noqa: BLE001 - a model of one's own
+        return {}
+    return {key: text for key, text in texts.items() if isinstance(text, str)}
 
 
 def _quick_replies(model: Any, items: Items, top_k: int, seed: int) -> Replies:
@@ -274,7 +304,7 @@ class Asking:
         self.sources: dict[str, Item] = {}  # items that were put in, by their typed text
         self.current = AskedQuestion(read_question(TypedQuestion()))
         self.history: list[AskedQuestion] = []
-        self.by = ""  # the parts whose influence is computed after the answer; "" for none
+        self.shades = Shades()  # computed after the answer
         self.closed = False
         self._number = 0
         self._timer: threading.Timer | None = None
@@ -467,7 +497,7 @@ class Asking:
     def _start(self) -> None:
         me = weakref.ref(self)
         for index, (label, model) in enumerate(self.models.items()):
-            ask = partial(answers, model, top_k=self.top_k, seed=self.seed, by=partial(_parts, me))
+            ask = partial(answers, model, top_k=self.top_k, seed=self.seed, shades=partial(_shades, me))
             work = (me, index, self._inboxes[index], ask)
             thread = threading.Thread(target=_work, args=work, name=f"ask {label}", daemon=True)
             self._threads.append(thread)
@@ -497,9 +527,9 @@ def _finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _parts(asking: weakref.ref[Asking]) -> str:
+def _shades(asking: weakref.ref[Asking]) -> Shades:
     owner = asking()
-    return "" if owner is None else owner.by
+    return Shades() if owner is None else owner.shades
 
 
 def _work(

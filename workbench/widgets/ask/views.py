@@ -18,9 +18,15 @@ from workbench.widgets.ask.questions import VERSIONS, Question
 from workbench.widgets.shared.passages import score_bars, score_text, snippet, words_around
 from workbench.widgets.shared.shading import shaded_passage
 
+_CONTEXT = (
+    "context makes no difference", "context makes it {} times as likely",
+    "context divides its probability by {}",
+)  # fmt: skip
+_PAIR = ("A and B are as likely", "A is {} times as likely as B", "B is {} times as likely as A")
 _HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
 _QUOTED = 5  # words that are quoted, at most
-_NO_GAIN = {"nats": "", "factor": ""}
+_EQUAL = 0.005  # nats, which are printed with two digits
+_NO_GAIN = {"nats": "", "text": ""}
 
 STATIC_COLUMNS = (
     "Asked", "Passage", "Model", "Word", "Whole passage", "Gain in ln p", "Target sentence alone",
@@ -32,12 +38,12 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
     """Return one model's answer as the page draws it.
 
     It has ``seconds`` and whether it is ``final``; ``error`` where all went wrong alike, else the ``heads``
-    of the versions and ``sides``: of each its letter and one cell a version with the ``gain`` between them;
-    the ``differences`` of two sides by version, and the ``influence`` by side: a shaded passage, or why there
-    is none. A cell has an ``error``, or ``bars`` [word, value, label,
-    in passage, is the word], ``kind`` of the values and ``note`` on them, ``reads`` (what the model reads of
-    the passage), ``p`` of the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are
-    probabilities, the others shares of the longest bar.
+    of the versions and ``sides``: of each its letter and one cell per version with the ``gain`` between them;
+    the ``differences`` of two sides by version, and the ``shaded`` passage by side, or why there is none. A
+    cell has an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the values
+    and ``note`` on them, ``reads`` (what the model reads of the passage) and ``input`` (its text), ``p`` of
+    the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are probabilities, of kind
+    ``share`` shares of the candidates, of kind ``score`` shares of the longest bar.
     """
     errors = {reply.get("error") for reply in answer.replies.values()}
     if len(errors) == 1 and None not in errors:
@@ -50,23 +56,24 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
             if "error" not in reply:
                 cells[version]["note"] += _boosting_text(question, answer, "; ")
                 cells[version]["reads"] = _what_is_read(answer.context, question, side, version, reply)
+                cells[version]["input"] = answer.inputs.get((side, version))
                 if reply["rank_is_bound"] and not answer.final:
                     cells[version]["rank"] += "; exact rank: computing …"
-        gain = _ratio(*(reply.get("log_prob") for reply in replies))
+        gain = _ratio(_CONTEXT, *(reply.get("log_prob") for reply in replies))
         sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
                       **cells, "gain": gain})  # fmt: skip
     heads = {version: _reading_text(answer.context, question, version) for version in VERSIONS}
     shaded = {
         side: shading if isinstance(shading, str) else shaded_passage(question.passages[side], {}, shading)
-        for side, shading in (answer.influence or {}).items()
+        for side, shading in (answer.shadings or {}).items()
     }
     view: dict[str, Any] = {
         "seconds": answer.seconds, "final": answer.final, "heads": heads, "sides": sides, "differences": None,
-        "influence": shaded,
+        "shaded": shaded,
     }  # fmt: skip
     if len(sides) > 1:
         view["differences"] = {
-            version: _ratio(*(answer.replies[side, version].get("log_prob") for side in "AB"))
+            version: _ratio(_PAIR, *(answer.replies[side, version].get("log_prob") for side in "AB"))
             for version in VERSIONS
         }
     return view
@@ -142,7 +149,7 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
     scale, values, answer_value = _values(reply, item.answer)
     words = (reply["top_words"] or [])[:top_k]
     target = (item.answer or "").casefold()
-    lengths = values if scale == "p" else [length for length, _ in score_bars(values)]
+    lengths = [length for length, _ in score_bars(values)] if scale == "score" else values
     bars = []
     for word, length, value in zip(words, lengths, values, strict=False):
         folded = word.casefold()
@@ -186,16 +193,16 @@ def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: fl
         writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
         texts["note"] = f"no words to show: this model ranks no vocabulary{writes}"
     else:
-        names = {"p": "probabilities", "share": "normalised scores, not probabilities"}
+        names = {"p": "probabilities", "share": "their shares add up to 100 %"}
         texts["note"] = f"ranked among {among}; {names.get(scale, 'scores, not probabilities')}"
     if item.answer is None:
         return texts
     if answer_value is not None:
         texts["p"] = f"{'score ' * (scale == 'score')}{_label(scale, answer_value)}"
-        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(scale, "")
+        texts["unit"] = {"p": "probability", "share": f"of the {among}"}.get(scale, "")
     if (log_prob := reply["log_prob"]) is not None:
-        before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
-        texts["ln"] = f"ln p {fixed(log_prob, 2)} nats{before}"
+        alone = f"by itself {probability(math.exp(log_prob))}, " if scale == "share" else ""
+        texts["ln"] = f"{alone}ln p {fixed(log_prob, 2)} nats"
     if reply["known"] is False:
         size = None if item.candidates else reply["vocabulary_size"]
         texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
@@ -214,14 +221,15 @@ def _ranked_set(reply: Mapping[str, Any], item: Item) -> str:
     return "words of the vocabulary" if reply["score_type"] == "log_prob" else "candidate words"
 
 
-def _ratio(log_p: float | None, other_log_p: float | None) -> dict[str, str]:
-    """Return the difference of two natural log-probabilities, and their ratio."""
+def _ratio(sentences: tuple[str, str, str], log_p: float | None, other_log_p: float | None) -> dict[str, str]:
+    """Return the difference of two natural log-probabilities, and a sentence with the ratio and it."""
     if log_p is None or other_log_p is None or not math.isfinite(log_p - other_log_p):
         return _NO_GAIN
     nats = log_p - other_log_p
-    factor = math.exp(min(abs(nats), 700.0))
-    sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
-    return {"nats": f"{fixed(nats, 2, sign=True)} nats", "factor": f"{sign} {_short(factor)}"}
+    factor = _short(math.exp(min(abs(nats), 700.0)))
+    difference = f"{fixed(nats, 2, sign=True)} nats"
+    sentence = sentences[0 if abs(nats) < _EQUAL else 1 if nats > 0 else 2]
+    return {"nats": difference, "text": f"{sentence.format(factor)} ({difference})"}
 
 
 def _short(value: float) -> str:
@@ -275,10 +283,10 @@ def static_rows(asking: Asking, record: AskedQuestion) -> list[list[str]]:
             rows.append([asked, texts["A"], name, "", problem, "", ""])
         for side in view.get("sides", ()):
             cells = [_cell_text(side[version]) for version in VERSIONS]
-            gain = " ".join(filter(None, side["gain"].values()))
+            gain = side["gain"]["nats"]
             rows.append([asked, texts[side["side"]], name, side["word"] or "", cells[0], gain, cells[1]])
         if differences := view.get("differences"):
-            gains = [" ".join(filter(None, differences[version].values())) for version in VERSIONS]
+            gains = [differences[version]["nats"] for version in VERSIONS]
             rows.append([asked, "A minus B", name, "", gains[0], "", gains[1]])
     return rows
 

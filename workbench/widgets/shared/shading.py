@@ -97,8 +97,12 @@ def attention_shading(item: Item, weights: Sequence[float] | None) -> Shading | 
     return Shading("attention", "", {item.item_id: rows})
 
 
-def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> dict[str, Shading]:
+def shadings(
+    items: Items, *, influence: Any = None, surprisal: Any = None, value: str = "influence"
+) -> dict[str, Shading]:
     """Return the available shadings of passages, by name.
+
+    Of influence, `value` is shaded: the column ``influence``, or ``contrast`` against another word.
 
     `influence` and `surprisal` are what `wb.influence` and `wb.surprisal` returned, for one model or several
     by name; of a surprisal with a difference that is shown. Frames of other texts are refused.
@@ -110,9 +114,12 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
     if influence is not None:
         frames, several = by_name(influence), isinstance(influence, Mapping)
         for name, frame in frames.items():
-            label = f"influence: {name}" if several else "influence"
-            spans = _spans(frame, texts, label, "influence", _influence_note)
-            made[label] = Shading(label, "nats", spans, ("for the answer", "against the answer"))
+            label = f"{value}: {name}" if several else value
+            spans = _spans(frame, texts, label, value, _influence_note)
+            signs = ("for the answer", "against the answer")
+            if value == "contrast":
+                signs = ("for the answer", "for the other word")
+            made[label] = Shading(label, "nats", spans, signs)
     if surprisal is not None:
         several = isinstance(surprisal, Mapping)
         for name, frame in surprisal.items() if several else [("", surprisal)]:
@@ -121,12 +128,12 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
                     f"the surprisal {name!r:.60} has no columns item_id, start, end and surprisal",
                     hint="make it with wb.surprisal(model, items)",
                 )
-            value = "difference" if "difference" in frame else "surprisal"
-            label = "difference in surprisal" if value == "difference" else value
+            column = "difference" if "difference" in frame else "surprisal"
+            label = "difference in surprisal" if column == "difference" else column
             label += f": {name}" if several else ""
             signs = ("more surprising for the first model", "more surprising for the second")
-            spans = _spans(frame, texts, label, value, _surprisal_note)
-            made[label] = Shading(label, "bits", spans, signs if value == "difference" else None)
+            spans = _spans(frame, texts, label, column, _surprisal_note)
+            made[label] = Shading(label, "bits", spans, signs if column == "difference" else None)
     return made
 
 
