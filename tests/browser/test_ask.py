@@ -253,9 +253,7 @@ def test_pairs_errors_history_and_python(asked, notebook):
     page.wait_for_selector(".wa-past:has-text('was a rock')")
     assert notebook.value("asker.history.text.tolist()")[-1] == "A storm. The ___ was a rock"
     page.locator(".wa-line").nth(1).fill("boat|rock|keeper")
-    page.wait_for_selector(
-        ".wa-note:text-is('ranked among 3 candidates; their shares add up to 100 %')"
-    )
+    page.wait_for_selector(".wa-note:text-is('ranked among 3 candidates; their shares add up to 100 %')")
     page.locator(".wa-line").nth(1).press("d")
     page.locator(".wa-line").nth(1).press("d")
     assert page.locator(".wa-line").nth(1).input_value() == "boat|rock|keeperdd"
@@ -289,6 +287,21 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     page.wait_for_function("() => !document.querySelector('.wa-ask').innerText.includes('boosted')")
     wait_for(page, "answered")
     assert shown(page, "fast") == before
+    shades_and_text(page, notebook)
+    page.locator(".wa-button", has_text="Minimal pair").click()
+    second = page.locator(".wa-text").nth(1)
+    second.fill(second.input_value().replace("keeper, and", "baker, and"))
+    wait_for(page, "answered")
+    assert page.locator(".wa-read .wa-differs").count() == 2
+    assert page.locator(".wa-between").count() == 3
+    unfold(page)
+    notebook.look("ask-pairs-", ".wa-ask")
+    notebook.narrow(".wa-ask", 1000)
+    notebook.look("ask-700-", ".wa-ask")
+
+
+def shades_and_text(page, notebook):
+    """The passage is shaded, and the text that a model read is one click away."""
     page.locator(".wa-parts").select_option("word")
     fair = card(page, "fast")
     fair.locator(".wa-influence .wb-weighed >> nth=20").wait_for()
@@ -311,16 +324,6 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     page.locator(".wa-parts").select_option("")
     page.wait_for_function("() => !document.querySelector('.wa-influence')")
     wait_for(page, "answered")
-    page.locator(".wa-button", has_text="Minimal pair").click()
-    second = page.locator(".wa-text").nth(1)
-    second.fill(second.input_value().replace("keeper, and", "baker, and"))
-    wait_for(page, "answered")
-    assert page.locator(".wa-read .wa-differs").count() == 2
-    assert page.locator(".wa-between").count() == 3
-    unfold(page)
-    notebook.look("ask-pairs-", ".wa-ask")
-    notebook.narrow(".wa-ask", 1000)
-    notebook.look("ask-700-", ".wa-ask")
 
 
 def test_every_model_is_in_view_and_its_bars_are_long_enough(asked, notebook):
