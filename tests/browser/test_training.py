@@ -17,9 +17,8 @@ training = Training(name="LSTM " + {EVIL!r}, device="cpu", steps=5000, parameter
 import os
 os.environ.pop('TQDM_DISABLE')
 view = progress_view()
-view.begin(training, 0)
+view(training)
 for k in range(1, 26):
-    view.step()
     at = dict(step=200 * k, tokens=1_280_000 * k, seconds=7.0 * k)
     loss = 4.6 + 5 * math.exp(-k / 4) + (0.1, -0.1)[k % 2]
     training.history.append(at | dict(loss=loss, tokens_per_second=180_000.0 + 2_000 * (k % 3)))
@@ -28,10 +27,10 @@ for k in range(1, 26):
         training.scores.append(at | scores)
     if k == 2:
         training.notes.append("torch.compile failed")
-    view._view._next = math.inf if k % 6 else 0  # draw some points, however slow the machine
-    view.update(training)
+    view._next = math.inf if k % 6 else 1  # draw some points, however slow the machine
+    view(training)
 training.stopped = "finished"
-view.end(training)
+view(training)
 """
 DONE = "document.querySelector('.wb-state')?.textContent === 'finished'"
 OURS = [(script.replace(".wb-browser", ".wb-training")) for script in (CLIPPED, CONTRAST)]

@@ -14,12 +14,12 @@ def test_it_learns_and_records_how(tmp_path, compiled, precision):
 
 
 def test_not_a_number(tmp_path):
-    tiny.a_loss_that_is_not_finite_stops_it("cuda", tmp_path, tolerance=1e-5)
+    tiny.a_loss_that_is_not_finite_stops_it("cuda", tmp_path)
 
 
-def test_a_number_is_looked_for_now_and_then_and_the_weights_wait(tmp_path):
-    """Nobody looks before step 20, twelve steps after the bad one."""
-    tiny.a_loss_that_is_not_finite_stops_it("cuda", tmp_path, tolerance=1e-5, log_every=20)
+def test_the_step_is_known_although_the_loss_is_read_later(tmp_path):
+    """Nothing is read before step 20, twelve steps after the bad one."""
+    tiny.a_loss_that_is_not_finite_stops_it("cuda", tmp_path, log_every=20)
 
 
 def test_interrupted_and_gone_on_with(tmp_path):

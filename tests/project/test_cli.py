@@ -134,7 +134,7 @@ def test_options_are_read_as_json_or_python_writes_them():
 
 
 def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("workbench.training.loop._Interrupts.asked", True)
+    monkeypatch.setattr("workbench.training.loop._Run.interrupted", True)
     arguments = ["train", "lstm", "width=8", "rows=2", "length=5", "--texts", str(novel), "--tokens", "60"]
     assert cli.main([*arguments, "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
     assert "interrupted; its state is in" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused_by_name(name, value):
 
 
 def test_what_decides_the_weights():
-    one = TrainingSettings(steps=5, device="cuda:7", save_every=1, log_every=3, compile=True, micro_rows=2)
+    one = TrainingSettings(steps=5, device="cuda:7", save_every=1, log_every=3, compile=True)
     assert one.identity() == TrainingSettings(steps=5).identity()
     assert one.identity() != TrainingSettings(steps=5, seed=1).identity()
     assert one.identity()["betas"] == [0.9, 0.98]

@@ -18,7 +18,7 @@ from workbench.probing.context_accuracy import CONTEXT_COLUMNS, expected_accurac
 from workbench.probing.influence import DISTANCES, influence_by_distance
 from workbench.render.labels import VALUE_LABELS, column_label, label
 from workbench.storage.errors import DataError
-from workbench.training.history import Score, Training
+from workbench.training.history import Training, is_share
 
 Reads = int | str | None
 """Context that a model reads: a number of words, ``"sentence"``, or all (None)."""
@@ -498,19 +498,17 @@ def _curve(
 
 
 def _score_curve(scores: pd.DataFrame, name: str) -> Any:
-    """Return the panel of a score: a share in percent from 0, perplexity and rank on a logarithmic axis."""
-    score = Score.from_column(name)
+    """Return the panel of a score: a share in percent from 0, others on a logarithmic axis."""
+    label = name.replace("_", " ")
     values = pd.to_numeric(scores[name], errors="coerce")
-    values = 100 * values if score.percent else values.where(values > 0) if score.log else values
+    values = 100 * values if is_share(name) else values.where(values > 0)
     frame = pd.DataFrame({"tokens": scores["tokens"], name: values})
     frame.attrs.update(scores.attrs)
-    scale = alt.Scale(type="log", nice=False) if score.log else alt.Scale(zero=False)
-    if score.percent:  # without an end, all of it 0 would be drawn from -1 to 1
-        scale = alt.Scale(
-            domain=[0, max(1.0, 1.05 * float(values.max()))] if values.notna().any() else [0, 1]
-        )
-    unit = "%" if score.percent else f"{score.label} (log scale)" if score.log else score.label
-    return _curve(frame, name, (f"development {score.label}", unit), scale, marked=True)
+    scale, unit = alt.Scale(type="log", nice=False), f"{label} (log scale)"
+    if is_share(name):  # without an end, all of it 0 would be drawn from -1 to 1
+        highest = float(values.max()) if values.notna().any() else 0.0
+        scale, unit = alt.Scale(domain=[0, max(1.0, 1.05 * highest)]), "%"
+    return _curve(frame, name, (f"development {label}", unit), scale, marked=True)
 
 
 def tuning(trials: pd.DataFrame) -> alt.HConcatChart:

@@ -13,10 +13,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from torch import Tensor, nn
 from workbench.storage.errors import DataError
 from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
-from workbench.training.checkpoint import TrainingState, random_state, seed_generators, set_random_state
+from workbench.training.checkpoint import TrainingState
 from workbench.training.history import STOPPED, Progress, Training
 from workbench.training.optimiser import SparseAdamW, dense_optimiser
 from workbench.training.settings import TrainingSettings, torch_device
@@ -73,8 +72,8 @@ def train(
     settings : TrainingSettings
     evaluate : Evaluate, optional
     folder : Path, optional
-        Folder of the checkpoints. With a complete one in it the training continues from there. Without a
-        folder the network has the last weights at the end, not the best.
+        Folder of the checkpoints. The training continues from the newest one in it. Without a folder the
+        network has the last weights at the end, not the best.
     progress : Progress, optional
         Progress callback; silent by default.
     name : str
@@ -86,23 +85,24 @@ def train(
     -------
     Training
         The history. The same call continues an interrupted training. DataError if the loss or the gradient is
-        not finite: the network then has the weights before that step.
+        not finite.
     """
     settings = settings.in_steps(batches.steps, batches.tokens)
-    run = _Run(network, batches, settings, evaluate, folder, progress or Progress())
+    run = _Run(network, batches, settings, evaluate, folder, progress)
     with run.started(name, key):
-        while not run.stopped:
+        while not run.training.stopped:
             batch = run.batch()  # the rows of this process, on its device
             loss, state = run.gradients(batch)  # means over all processes
             norm = nn.utils.clip_grad_norm_([*run.dense, *run.sparse.rows()], settings.clip or math.inf)
-            run.detect_non_finite(loss, norm)  # from then on no step changes anything
             run.update(settings.rate(run.step, run.share))
-            run.finish_step(loss, state)  # and log, evaluate, save, stop, where that is due
+            run.finish_step(loss, norm, state)  # and log, evaluate, save, stop, where that is due
     return run.training
 
 
 class _Run:
     """A training in this process."""
+
+    interrupted = False
 
     def __init__(  # noqa: PLR0917 - those of `train`
         self,
@@ -111,25 +111,25 @@ class _Run:
         settings: TrainingSettings,
         evaluation: Evaluate | None,
         folder: Path | None,
-        progress: Progress,
+        progress: Progress | None,
     ) -> None:
         self.network, self.batches, self.settings = network, batches, settings
-        self.evaluation, self.folder, self.interrupts = evaluation, folder, _Interrupts()
         self.accelerator = accelerator = processes(settings)
-        self.first, several = accelerator.is_main_process, accelerator.num_processes
-        self.writes = folder if self.first else None
-        self.progress = progress if self.first else Progress()
-        self.device = accelerator.device if several > 1 else torch_device(settings.device)
+        self.several = accelerator.num_processes > 1
+        self.folder, self.evaluation, self.progress = folder, evaluation, progress
+        if not accelerator.is_main_process:
+            self.folder = self.evaluation = self.progress = None
+        self.device = accelerator.device if self.several else torch_device(settings.device)
         self.gpus = [self.device] if self.device.type == "cuda" else []
         network.to(self.device)
-        rows, rest = divmod(batches.rows, several)
+        rows, rest = divmod(batches.rows, accelerator.num_processes)
         if rest:
             raise DataError(
-                f"{batches.rows} rows a batch cannot be shared evenly by {several} processes",
+                f"{batches.rows} rows a batch cannot be shared evenly by {accelerator.num_processes}"
+                " processes",
                 hint="pass a multiple of the number of processes as rows",
             )
         self.rows = slice(accelerator.process_index * rows, (accelerator.process_index + 1) * rows)
-        self.micro_rows = min(settings.micro_rows or rows, rows)  # rows that are computed at a time
         trained = [weight for weight in network.parameters() if weight.requires_grad]
         sparse = {id(module.weight) for module in network.modules() if getattr(module, "sparse", False)}
         self.dense = [weight for weight in trained if id(weight) not in sparse]
@@ -137,90 +137,100 @@ class _Run:
         self.sparse = SparseAdamW([weight for weight in trained if id(weight) in sparse], settings)
         compiled = bool(self.gpus) if settings.compile is None else settings.compile
         self.forward: Callable[..., Any] = torch.compile(network) if compiled else network
-        self.step = 0  # steps that are done
-        self.share = self._share_before = _FIRST  # of the time, after the next step and after the last one
-        self._evaluated_in = 0.0  # seconds of the longest evaluation
         self.state: State = None  # carried from step to step where the batches continue each other
-        self.bad = torch.zeros((), device=self.device)  # 1 from the first step on that is not finite
-        zero = torch.zeros((), dtype=torch.float64, device=self.device)
-        self._good, self._first_step = zero.clone(), 0  # number of finite steps since the first one here
-        self._bad_step: int | None = None
-        self._loss, self._point_step = zero, 0  # sum since the last point, and the step of that
+        self.step = self._point_step = 0  # steps that are done, and those at the last point of the history
+        self._loss = torch.zeros((), dtype=torch.float64, device=self.device)  # sum since the last point
+        self._bad_step = torch.full((), torch.inf, device=self.device)  # the first that is not finite
+        self.share = _FIRST  # of the minutes, after the next step
+        self._evaluated_in = 0.0  # seconds of the longest evaluation
         self._begun = self._saved = self._lap = self._step_begun = time.monotonic()
-
-    @property
-    def stopped(self) -> str:
-        """How it ended, empty while it runs."""
-        return self.training.stopped
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the beginning, those before an interruption included."""
-        return time.monotonic() - self._begun
 
     @contextlib.contextmanager
     def started(self, name: str, key: str) -> Iterator[None]:
         """Begin, or continue from the newest checkpoint; end properly afterwards."""
         with contextlib.ExitStack() as stack:
-            if self.writes is not None:
-                stack.enter_context(checkpoints.only_process(self.writes))
+            if self.folder is not None:
+                stack.enter_context(checkpoints.only_process(self.folder))
             for gpu in self.gpus:
                 stack.enter_context(torch.cuda.device(gpu))
             stack.enter_context(torch.random.fork_rng(devices=self.gpus))
             stack.callback(self.network.train, self.network.training)
-            self.network.train()
-            stack.enter_context(self.interrupts.caught())
-            newest = None if self.writes is None else checkpoints.newest(self.writes)
-            self._begin(broadcast_object_list([newest])[0], name, key)
+            stack.enter_context(self._completed_steps())
+            self._begin(name, key)
             try:
-                self._after_step()  # what was due when it was interrupted
                 yield
             finally:
-                self.progress.end(self.training)
+                self.training.stopped = self.training.stopped or "error"
+                self._show()
             self._finish()
 
-    def _begin(self, checkpoint: TrainingState | None, name: str, key: str) -> None:
+    @contextlib.contextmanager
+    def _completed_steps(self) -> Iterator[None]:
+        """Complete a step after Ctrl-C, or the stop button of a notebook; a second one stops at once."""
+        if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+
+        def interrupt(*_: object) -> None:
+            self.interrupted = True
+            signal.signal(signal.SIGINT, before)
+
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _begin(self, name: str, key: str) -> None:
         """Begin a training, or continue from a checkpoint; DataError if it is of a different training."""
-        settings, rank = self.settings, self.accelerator.process_index
-        self.identity = checkpoints.identity(self.network, self.batches, settings, key)
-        training = Training.from_json(checkpoint.info["training"] if checkpoint else {})
+        self.network.train()
+        newest = None if self.folder is None else checkpoints.newest(self.folder)
+        checkpoint: TrainingState | None = broadcast_object_list([newest])[0]
+        self._identity = checkpoints.identity(self.network, self.batches, self.settings, key)
+        training = Training(**checkpoint.info["training"]) if checkpoint else Training()
         self.training = replace(
-            training, name=name, folder=self.folder, device=str(self.device),
-            steps=settings.steps or training.steps,
-            best_by=settings.best_by, unit=self.batches.unit,
+            training, name=name, folder=str(self.folder or ""), device=str(self.device),
+            steps=self.settings.steps or training.steps, best_by=self.settings.best_by,
+            unit=self.batches.unit, stopped="" if training.stopped == "interrupted" else training.stopped,
             parameters=sum(weight.numel() for weight in [*self.dense, *self.sparse.weights]),
         )  # fmt: skip
-        if self.stopped in {"interrupted", "not a number"}:
-            self.training.stopped = ""
-        seed = settings.seed + _SEEDS_APART * rank
-        if checkpoint is None:
-            seed_generators(seed, self.device)
-        else:
-            self._continue(checkpoint)
-            random, current = checkpoint.state["random"], random_state(self.device)
-            if len(random) == self.accelerator.num_processes and len(random[rank]) == len(current):
-                set_random_state(random[rank], self.device)
-            else:  # by other processes, or on another kind of device
-                seed_generators(seed + self.step, self.device)
+        rank = self.accelerator.process_index
+        random = self._continue(checkpoint) if checkpoint else []
+        if len(random) == self.accelerator.num_processes and len(random[rank]) == len(self._random_state()):
+            for generator, state in zip(self._generators(), random[rank], strict=True):
+                generator.set_state(state)
+        else:  # anew, or a checkpoint of other processes, or of another kind of device
+            for generator in self._generators():
+                generator.manual_seed(self.settings.seed + _SEEDS_APART * rank + self.step)
         broadcast(self.network.state_dict())
-        self.progress.begin(self.training, self.step)
+        self._show()
 
-    def _continue(self, checkpoint: TrainingState) -> None:
-        """Restore weights, optimiser and carried state from a checkpoint of the same training."""
-        if checkpoint.identity != self.identity:
+    def _continue(self, checkpoint: TrainingState) -> list[list[Tensor]]:
+        """Restore a checkpoint of the same training; return the states of its random generators."""
+        if checkpoint.identity != self._identity:
             raise DataError(
                 "this folder holds a training with another network, other settings or another text",
                 file=self.folder,
                 hint="pass another folder, or remove this one to begin anew",
             )
-        checkpoints.set_weights(self.network, checkpoint.weights)
+        self.network.load_state_dict(checkpoint.weights, strict=False)
         self.optimiser.load_state_dict(checkpoint.state["optimiser"])
         self.sparse.load(checkpoint.state["sparse"])
-        self.step = self._first_step = self._point_step = checkpoint.step
+        self.step = self._point_step = checkpoint.step
         if carried := checkpoint.state["carried"]:
             self.state = tuple(values[self.rows].clone().to(self.device) for values in carried)
-        self._share_before, self.share = checkpoint.info["shares"]
+        self.share = checkpoint.info["share"]
         self._begun -= checkpoint.info["seconds"]
+        random: list[list[Tensor]] = checkpoint.state["random"]
+        return random
+
+    def _generators(self) -> list[torch.Generator]:
+        """Return the random generators: of the CPU, and of the GPU where one computes."""
+        return [torch.default_generator, *(torch.cuda.default_generators[gpu.index] for gpu in self.gpus)]
+
+    def _random_state(self) -> list[Tensor]:
+        return [generator.get_state() for generator in self._generators()]
 
     def batch(self) -> dict[str, Tensor]:
         """Return the rows of this process of the next batch, on the device."""
@@ -234,220 +244,145 @@ class _Run:
     def gradients(self, batch: dict[str, Tensor]) -> tuple[Tensor, State]:
         """Set the gradients of the mean loss of a batch; return the loss and the carried state after it."""
         self.network.zero_grad(set_to_none=True)
-        rows = len(next(iter(batch.values())))
-        total, states = torch.zeros((), device=self.device), []
-        for start in range(0, rows, self.micro_rows):
-            micro = slice(start, min(start + self.micro_rows, rows))
-            state = None if self.state is None else tuple(values[micro] for values in self.state)
-            with self.accelerator.autocast():
-                loss, after = self._forward({name: value[micro] for name, value in batch.items()}, state)
-            loss = loss * ((micro.stop - micro.start) / rows)
-            loss.backward()
-            total += loss.detach()
-            if after is not None and self.batches.carried:
-                states.append([values.detach() for values in after])
+        with self.accelerator.autocast():
+            loss, after = self._forward(batch)
+        loss.backward()
         for is_sparse, weights in ((False, self.dense), (True, self.sparse.weights)):
             for weight in weights:
                 if weight.grad is None:  # it had no part in this batch
                     weight.grad = torch.zeros_like(weight)
-                if self.accelerator.num_processes > 1:
+                if self.several:
                     weight.grad = self.accelerator.reduce(weight.grad.to_dense(), "mean")
                 if is_sparse and not weight.grad.is_sparse:
                     weight.grad = weight.grad.to_sparse(1)
-        carried = tuple(map(torch.cat, zip(*states, strict=True))) if states else None
-        return self.accelerator.reduce(total, "mean"), carried
+        carried = after is not None and self.batches.carried
+        state = tuple(values.detach() for values in after) if carried else None
+        return self.accelerator.reduce(loss.detach(), "mean"), state
 
-    def _forward(self, batch: dict[str, Tensor], state: State) -> Any:
+    def _forward(self, batch: dict[str, Tensor]) -> Any:
         try:
-            return self.forward(batch, state)
+            return self.forward(batch, self.state)
         except Exception as error:
             if self.forward is self.network:
                 raise
             self.forward = self.network
-            result = self.network(batch, state)  # an error of the network itself is raised here
+            result = self.network(batch, self.state)  # an error of the network itself is raised here
             reason = str(error).strip().partition("\n")[0]
-            self._note(f"torch.compile failed, so it is not used ({type(error).__name__}: {reason})")
+            note = f"torch.compile failed, so it is not used ({type(error).__name__}: {reason})"
+            self.training.notes.append(note)
             return result
 
-    def detect_non_finite(self, loss: Tensor, norm: Tensor) -> None:
-        """Detect a loss or gradient that is not finite, without waiting for the device."""
-        self.bad = torch.maximum(self.bad, (~(loss.isfinite() & norm.isfinite())).float())
-        self._good += 1 - self.bad
-
     def update(self, rate: float) -> None:
-        """Update the weights at a learning rate, unless a loss or gradient was not finite."""
+        """Update the weights at a learning rate."""
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        self.optimiser.found_inf = self.bad  # type: ignore[attr-defined] # as torch's GradScaler sets it
         self.optimiser.step()
-        self.sparse.step(rate, skip=self.bad)
+        self.sparse.step(rate)
 
-    def finish_step(self, loss: Tensor, state: State) -> None:
-        """Count a step, then evaluate, save and report where due."""
-        if state is not None:  # after a loss that is not finite the last good one stays
-            before = self.state or tuple(map(torch.zeros_like, state))
-            pairs = zip(state, before, strict=True)
-            self.state = tuple(torch.where(self.bad == 0, new, old) for new, old in pairs)
-        self._loss += torch.where(self.bad == 0, loss, 0.0)
+    def finish_step(self, loss: Tensor, norm: Tensor, state: State) -> None:
+        """Count a step; then log, evaluate, save and stop where that is due."""
+        self.state, rate = state, self.settings.rate(self.step, self.share)
         self.step += 1
-        if self.settings.minutes is not None:
-            self._measure_share(60 * self.settings.minutes)
-        self.progress.step()
-        every, pause = self.settings.log_every, max(_SECOND, self.seconds / _POINTS)
-        due = self.step % every == 0 if every else time.monotonic() - self._lap >= pause
-        if self.first and due and self._is_good():
-            self._add_point()
-        self._after_step()
+        self._loss += loss
+        is_finite = loss.isfinite() & norm.isfinite()  # stays on the device: reading it would wait
+        self._bad_step = torch.where(is_finite, self._bad_step, self._bad_step.clamp(max=self.step))
+        settings, share = self.settings, self.share
+        agree = self.step % _AGREE == 0
+        if settings.minutes is not None and (agree or not self.several):
+            self._measure_share(60 * settings.minutes)
+        last = self.share >= 1 if settings.minutes is not None else self.step >= settings.n_steps
+        due = settings.evaluates(self.step, (share, self.share))
+        now, every, pause = time.monotonic(), settings.log_every, max(_SECOND, self._seconds() / _POINTS)
+        save = now - self._saved >= settings.save_every or self.interrupted
+        log = due or last or save or (self.step % every == 0 if every else now - self._lap >= pause)
+        if not (agree or due or last if self.several else log):
+            return
+        self._check_finite()
+        if log:
+            self._add_point(rate)
+        if due and self.evaluation is not None:
+            self._evaluate(self.evaluation)
+        stop = "interrupted" if self.interrupted else ""
+        stop = "finished" if last else "early" if self._patience_is_over() else stop
+        save |= bool(stop) or self.training.best.get("step") == self.step
+        if self.several:  # what one of them does all do
+            stops, saves = zip(*gather_object([(STOPPED.index(stop), save)]), strict=True)
+            stop, save = STOPPED[max(stops)], any(saves)
+        self.training.stopped = stop
+        if save:
+            self._save()
+        if log:
+            self._lap = time.monotonic()
+            self._show()
 
     def _measure_share(self, limit: float) -> None:
         """Set the share of a limit in seconds that will have passed after the next step; 1 ends the training.
 
         The time of the longest evaluation is set aside for the last one. Several processes take the share of
-        the first one, every few steps.
+        the first one.
         """
-        self._share_before, several = self.share, self.accelerator.num_processes > 1
-        if several and self.step % _AGREE:
-            return
-        ahead = (time.monotonic() - self._step_begun) * (_AGREE if several else 1)
-        remaining = limit - self._evaluated_in - self.seconds - ahead
+        ahead = (time.monotonic() - self._step_begun) * (_AGREE if self.several else 1)
+        remaining = limit - self._evaluated_in - self._seconds() - ahead
         share = 1.0 if remaining <= 0 else 1 - remaining / (limit - self._evaluated_in)
         self.share = max(self.share, broadcast_object_list([share])[0])
-        self.training.steps = max(self.step, round(self.step / self.share))  # as far as can be told
+        self.training.steps = max(self.step, round(self.step / self.share))  # an estimate
 
-    def _is_due(self) -> bool:
-        """Return whether an evaluation is due after this step."""
-        return self.settings.evaluates(self.step, (self._share_before, self.share))
-
-    def _after_step(self) -> None:
-        """Evaluate, save and stop where that is due; all processes agree about the last two."""
-        if self.stopped:
-            return
-        if self.first:
-            self._evaluate()
-        timed = self.settings.minutes is not None
-        last = self.share >= 1 if timed else self.step >= self.settings.n_steps
-        owed = self.first and self._is_due() and not self._is_evaluated()
-        is_best = self.training.best.get("step") == self.step
-        save = self.first and (is_best or time.monotonic() - self._saved >= self.settings.save_every)
-        stop = "finished" if last else "early" if self._patience_is_over() else ""
-        if self.interrupts.asked and (not last or owed):
-            stop = "interrupted"
-        if self.first and (save or stop) and self._is_good():
-            self._add_point()
-        if self._bad_step is not None:
-            stop = "not a number"
-        if self.accelerator.num_processes > 1:
-            if not (last or self.step % _AGREE == 0 or self._is_due()):
-                return
-            votes = torch.tensor([[STOPPED.index(stop), int(save)]], device=self.device)
-            reason, saving = self.accelerator.gather(votes).amax(0).tolist()
-            stop, save = STOPPED[reason], bool(saving)
-        self.training.stopped = stop
-        if save or stop:
-            self._save()
-
-    def _finish(self) -> None:
-        """Leave the best weights in the network; DataError if the loss was not finite."""
-        training = self.training
-        if self._bad_step is not None:
-            step = self._bad_step + 1
-            amount = f"{step * self.batches.tokens:,} {self.batches.unit}"
-            name = checkpoints.folder_name(self._bad_step)
-            where = "in memory" if self.folder is None else f"in {self.folder / name}"
+    def _check_finite(self) -> None:
+        """Raise DataError if a loss or gradient was not finite; this waits for the device."""
+        if math.isfinite(step := self._bad_step.item()):
             raise DataError(
-                f"loss or gradient is not finite (not a number) in step {step:,} ({amount})",
-                hint=f"train with a lower learning rate than {self.settings.learning_rate:g}; "
-                f"the weights before this step are kept {where}",
+                f"loss or gradient is not finite (not a number) in step {step:,.0f}"
+                f" ({step * self.batches.tokens:,.0f} {self.batches.unit})",
+                hint=f"train with a lower learning rate than {self.settings.learning_rate:g}",
             )
-        best = training.best.get("step", self.step)
-        is_over = training.stopped in {"finished", "early"}
-        if is_over and self.settings.keep == "best" and best != self.step and self.writes is not None:
-            saved = checkpoints.read_checkpoint(self.writes / checkpoints.folder_name(best))
-            if saved is not None:
-                checkpoints.set_weights(self.network, saved.weights)
-            else:
-                self._note(f"the weights of step {best:,}, the best ones, are gone; these are the last ones")
-        broadcast(self.network.state_dict())
-        self.training = broadcast_object_list([training])[0]
 
-    def _note(self, text: str) -> None:
-        self.training.notes.append(text)
-        self.progress.update(self.training)
-
-    def _evaluate(self) -> None:
-        """Evaluate where that is due and was not done before."""
-        training, evaluation = self.training, self.evaluation
-        due = self._is_due() and not self._is_evaluated() and self._is_good()
-        if evaluation is None or not due:
-            return
-        self._add_point()
+    def _evaluate(self, evaluation: Evaluate) -> None:
         start = time.monotonic()
-        try:
-            with torch.random.fork_rng(devices=self.gpus), torch.no_grad():
-                scores = self.interrupts.breakable(lambda: evaluation(self.network.eval()))
-        except Exception:
-            if self.accelerator.num_processes == 1:
-                self._save()  # the evaluation may be wrong, the training is not
-            raise
-        finally:
-            self.network.train()
-        seconds = time.monotonic() - start
-        self._lap += seconds
-        self._evaluated_in = max(self._evaluated_in, seconds)
-        if scores is None:
-            return
-        if self.settings.best_by not in scores and not training.scores:
-            self._note(f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}")
-        training.scores.append({**self._progress(), **scores})
-        self.progress.update(training)
-
-    def _is_evaluated(self) -> bool:
-        scores = self.training.scores
-        return self.evaluation is None or bool(scores and scores[-1]["step"] == self.step)
+        with torch.random.fork_rng(devices=self.gpus), torch.no_grad():
+            scores = evaluation(self.network.eval())
+        self.network.train()
+        self._evaluated_in = max(self._evaluated_in, time.monotonic() - start)
+        if self.settings.best_by not in scores and not self.training.scores:
+            note = f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}"
+            self.training.notes.append(note)
+        numbers = {name: float(score) for name, score in scores.items()}
+        self.training.scores.append({**self._progress(), **numbers})
 
     def _patience_is_over(self) -> bool:
         patience, best = self.settings.patience, self.training.best.get("step", 0)
         worse = [row for row in self.training.scores if row["step"] > best]
         return patience is not None and len(worse) >= patience
 
+    def _seconds(self) -> float:
+        """Return the seconds since the beginning, those before an interruption included."""
+        return time.monotonic() - self._begun
+
     def _progress(self) -> dict[str, Any]:
-        return {"step": self.step, "tokens": self.step * self.batches.tokens, "seconds": self.seconds}
+        return {"step": self.step, "tokens": self.step * self.batches.tokens, "seconds": self._seconds()}
 
-    def _is_good(self) -> bool:
-        """Return whether all was finite so far; this waits for the device."""
-        if self._bad_step is None and self.bad.item():
-            self._bad_step = self._first_step + int(self._good.item())
-        return self._bad_step is None
-
-    def _add_point(self) -> None:
-        """Add a point to the history, unless there is one of this step."""
-        n_steps, now = self.step - self._point_step, time.monotonic()
-        if not n_steps:
-            return
+    def _add_point(self, rate: float) -> None:
+        """Add a point to the history."""
+        n_steps = self.step - self._point_step
         point = {
             "loss": self._loss.item() / n_steps,
-            "tokens_per_second": n_steps * self.batches.tokens / (now - self._lap),
-            "learning_rate": self.settings.rate(self.step - 1, self._share_before),
+            "tokens_per_second": n_steps * self.batches.tokens / (time.monotonic() - self._lap),
+            "learning_rate": rate,
         }
         self.training.history.append({**self._progress(), **point})
         self._loss.zero_()
-        self._lap, self._point_step = now, self.step
-        self.progress.update(self.training)
+        self._point_step = self.step
+
+    def _show(self) -> None:
+        if self.progress is not None:
+            self.progress(self.training)
 
     def _save(self) -> None:
         """Write a checkpoint of all processes."""
-        if self.stopped == "not a number":
-            self._is_good()
-            self.step = self.step if self._bad_step is None else self._bad_step
-        start = time.monotonic()
         carried = None if self.state is None else self.accelerator.gather(self.state)
-        random = gather_object([random_state(self.device)])
-        if self.writes is not None:
-            info = {
-                "training": self.training.to_json(),
-                "seconds": self.seconds,
-                "shares": [self._share_before, self.share],
-            }
+        random = gather_object([self._random_state()])
+        if self.folder is not None:
+            training = asdict(self.training)
+            info = {"training": training, "seconds": self._seconds(), "share": self.share}
             state = {
                 "optimiser": self.optimiser.state_dict(),
                 "sparse": self.sparse.state,
@@ -455,49 +390,20 @@ class _Run:
                 "random": random,
             }
             weights = checkpoints.weights(self.network)
-            checkpoint = TrainingState(self.step, self.identity, info, weights, state)
+            checkpoint = TrainingState(self.step, self._identity, info, weights, state)
             best = self.training.best.get("step", self.step)
-            checkpoints.save_checkpoint(self.writes, checkpoint, keep=[best])
+            checkpoints.save_checkpoint(self.folder, checkpoint, keep=[best])
         self._saved = time.monotonic()
-        self._lap += self._saved - start
 
-
-class _Interrupts:
-    """Turns Ctrl-C and the stop button of a notebook into `asked`: a step or checkpoint is completed.
-
-    What takes long and changes nothing runs under `breakable`. Only the main thread gets signals.
-    """
-
-    asked = _breakable = False
-
-    @contextlib.contextmanager
-    def caught(self) -> Iterator[None]:
-        """Catch interrupts here."""
-        is_main = threading.current_thread() is threading.main_thread()
-        before = signal.getsignal(signal.SIGINT) if is_main else None
-        if before is not None:  # a handler that is not Python's could not be put back
-            signal.signal(signal.SIGINT, self._ask)
-        try:
-            yield
-        finally:
-            if before is not None:
-                signal.signal(signal.SIGINT, before)
-
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        if self._breakable:
-            raise KeyboardInterrupt
-
-    def breakable(self, do: Callable[[], dict[str, float]]) -> dict[str, float] | None:
-        """Return the result of `do`; None if it was interrupted."""
-        self._breakable = True
-        try:
-            return None if self.asked else do()
-        except KeyboardInterrupt:
-            self.asked = True
-            return None
-        finally:
-            self._breakable = False
+    def _finish(self) -> None:
+        """Leave the best weights in the network, the same ones and the same record in all processes."""
+        best = self.training.best.get("step", self.step)
+        is_over = self.training.stopped in {"finished", "early"}
+        if is_over and self.settings.keep == "best" and best != self.step and self.folder is not None:
+            saved = checkpoints.read_checkpoint(self.folder / checkpoints.folder_name(best))
+            self.network.load_state_dict(saved.weights, strict=False)
+        broadcast(self.network.state_dict())
+        self.training = broadcast_object_list([self.training])[0]
 
 
 def processes(settings: TrainingSettings) -> Accelerator:

@@ -55,14 +55,14 @@ class SparseAdamW:
         return self._rows
 
     @torch.no_grad()
-    def step(self, rate: float, *, skip: Tensor) -> None:
-        """Update the rows at a rate; skip the step where `skip`, on the same device, is 1."""
+    def step(self, rate: float) -> None:
+        """Update the rows at a learning rate."""
         for weight, state, index, rows in zip(
             self.weights, self.state, self._indices, self._rows, strict=True
         ):
             mean, square = state["mean"][index], state["square"][index]
             adamw(
-                [rows], [rows.grad], [mean], [square], [], [state["step"]], fused=True, found_inf=skip,  # type: ignore[list-item]
+                [rows], [rows.grad], [mean], [square], [], [state["step"]], fused=True,  # type: ignore[list-item]
                 lr=rate, beta1=self.settings.betas[0], beta2=self.settings.betas[1],
                 weight_decay=self.settings.weight_decay, eps=_EPSILON, amsgrad=False, maximize=False,
             )  # fmt: skip

@@ -20,11 +20,11 @@ Keep = Literal["best", "last"]
 LENGTHS = ("steps", "epochs", "tokens", "minutes")
 """Ways to say how long a training is; exactly one is set."""
 
-_OPTIONAL = frozenset({*LENGTHS, "clip", "patience", "log_every", "micro_rows"})
-_WITHOUT_EFFECT = ("device", "save_every", "log_every", "compile", "micro_rows")  # but for rounding
+_OPTIONAL = frozenset({*LENGTHS, "clip", "patience", "log_every"})
+_WITHOUT_EFFECT = ("device", "save_every", "log_every", "compile")  # but for rounding
 _CHOICES = {"schedule": get_args(Schedule), "precision": (None, *get_args(Precision)), "keep": get_args(Keep)}
 _RANGES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
-    ("steps patience log_every micro_rows", "a whole number above 0", lambda n: n > 0 and n % 1 == 0),
+    ("steps patience log_every", "a whole number above 0", lambda n: n > 0 and n % 1 == 0),
     ("evaluations", "a whole number, 0 or more", lambda n: n >= 0 and n % 1 == 0),
     ("epochs tokens minutes learning_rate clip", "a number above 0", lambda x: 0 < x < math.inf),
     ("warm_up final", "a share between 0 and 1", lambda x: 0 <= x <= 1),
@@ -78,8 +78,6 @@ class TrainingSettings:
         bfloat16 on a GPU that has it, float32 on a CPU.
     compile : bool, optional
         Whether to use ``torch.compile``; by default on a GPU.
-    micro_rows : int, optional
-        Rows of a batch that are computed at a time; fewer take less memory. By default all.
 
     Raises
     ------
@@ -108,7 +106,6 @@ class TrainingSettings:
     device: str | None = None
     precision: Precision | None = None
     compile: bool | None = None
-    micro_rows: int | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,9 +26,6 @@ from workbench.training.history import Training
 from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
 
 WEIGHTS, RECORD = "weights.safetensors", "training.json"
-_STOPPED = {"interrupted": ", interrupted", "not a number": ", stopped"}
-"""What is added to the name of a model whose training did not end."""
-
 _CHECKPOINTS, _CONFIG = "checkpoints", "fit.json"  # beside the files of the model
 _FINISHED = frozenset({"finished", "early"})
 _SETTINGS = frozenset(field.name for field in fields(TrainingSettings)) - set(LENGTHS)
@@ -71,8 +68,9 @@ class TrainedNetwork:
 
     @classmethod
     def _named(cls, info: Mapping[str, Any]) -> str:
-        """Return the name of a model, which tells of a training that did not end."""
-        return cls._label(info.get("sizes", {})) + _STOPPED.get(info.get("stopped", ""), "")
+        """Return the name of a model, with the word interrupted if its training was."""
+        label = cls._label(info.get("sizes", {}))
+        return f"{label}, interrupted" if info.get("stopped") == "interrupted" else label
 
     @classmethod
     def option_names(cls) -> list[str]:
@@ -139,14 +137,14 @@ class TrainedNetwork:
         description = f"the options of {cls.__name__}"
         about = {"version": cls._training_version, "class": f"{cls.__module__}:{cls.__qualname__}", **config}
         first = processes(settings).is_main_process
-        on_disk: list[Any] = [None, False]
+        home, is_whole = Path(), False
         if first:
             home = _home(json_value(about, description), folder, cls._folder_name)
-            on_disk = [home, _is_whole(cls, home)]
-        home, is_whole = broadcast_object_list(on_disk)
+            with contextlib.suppress(DataError):  # not there yet, or damaged: weights are checked here
+                is_whole = model_type.load(home, device="cpu").network is not None
+        home, is_whole = broadcast_object_list([home, is_whole])
         cache.touch(home)
         if is_whole:
-            _remove_leftovers(home)
             return model_type.load(home, device=settings.device, **options)  # type: ignore[no-any-return]
         info = json_value(dict(info), description)
         with torch.random.fork_rng(devices=[]):
@@ -167,7 +165,7 @@ class TrainedNetwork:
         model.training_record = training
         if training.stopped in _FINISHED and first:
             model.save(home)
-            _remove_leftovers(home)
+            shutil.rmtree(home / _CHECKPOINTS, ignore_errors=True)
             cache.make_room()
         broadcast_object_list([None])  # it is written before another process looks
         return model  # type: ignore[no-any-return]
@@ -229,14 +227,15 @@ class TrainedNetwork:
         with atomic_path(weights) as path, writing(weights, "these weights", SafetensorError):
             save_file(_tensors(self.network), path)
         if self.training_record is not None:
-            write_atomic(folder / RECORD, json.dumps(self.training_record.to_json()))
+            write_atomic(folder / RECORD, json.dumps(asdict(self.training_record)))
 
     def _read_network(self, folder: Path, digest: str) -> None:
         """Remember where the weights lie, and read the history of the training."""
         self._folder, self._digest = folder, digest
         cache.touch(folder)
         if (folder / RECORD).is_file():
-            self.training_record = Training.from_json(read_json(folder / RECORD))
+            with reading(folder / RECORD, "this record of a training", hint="fit it again"):
+                self.training_record = Training(**read_json(folder / RECORD))
 
 
 def _tensors(network: nn.Module) -> dict[str, torch.Tensor]:
@@ -277,15 +276,3 @@ def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> 
         )  # fmt: skip
     write_atomic(file, json.dumps({"key": key, **config}, indent=1))
     return home
-
-
-def _remove_leftovers(home: Path) -> None:
-    """Remove the checkpoints of a finished training."""
-    shutil.rmtree(home / _CHECKPOINTS, ignore_errors=True)
-
-
-def _is_whole(model_type: Any, home: Path) -> bool:
-    """Return whether a finished model is in a folder."""
-    with contextlib.suppress(DataError):  # not there yet, or damaged
-        return model_type.load(home, device="cpu").network is not None  # weights are checked as they are read
-    return False
