@@ -139,6 +139,33 @@ def test_statistics_are_those_counted_by_hand():
     assert table["paper"].isna().all()
 
 
+def test_several_sets_stand_side_by_side():
+    text = "it rained . the {dog} barked ."
+    made = [cloze(text, item_id=f"lambada/dev/{i}") for i in range(len(ROWS))]
+    dev, notes = Items.from_records(made), frame(ids="lambada/dev")
+    table = statistics({"dev": dev, "mine": ITEMS}, {"dev": notes})
+    assert cell(table, "passages", "dev") == len(ROWS)
+    assert cell(table, "passages", "mine") == 3
+    assert cell(table, "tokens per passage", "sd_mine") == pytest.approx(math.sqrt(49 / 3))
+    alone = statistics(dev, notes)
+    for column in ("low", "high", "n", "paper"):
+        assert cell(table, "proper nouns", f"{column}_dev") == cell(alone, "proper nouns", column)
+    assert cell(table, "proper nouns", "n_mine") is pd.NA or math.isnan(cell(table, "proper nouns", "n_mine"))
+    head = str(table).split("\n")[0].split("  ")
+    assert [text.strip() for text in head if text] == ["Quantity", "dev", "Paper (dev)", "mine"]
+    assert list(statistics([dev, ITEMS])[["lambada/dev", "x/dev"]].iloc[0]) == [len(ROWS), 3]
+    refused(statistics, [dev, dev])
+    refused(statistics, {})
+    refused(statistics, [notes])
+
+
+def test_counts_are_shown_as_tables():
+    lines = str(summary.count_classes({"one": HAND, "two": HAND.iloc[:4]})).split("\n")
+    assert lines[0].split() == ["Target", "class", "Share", "(%)", "Count", "n", "Without", "a", "value"]
+    assert lines[3].split() == ["proper", "noun", "44.4", "[18.9,", "73.3]", "4", "9", "1"]
+    assert "Without" not in str(summary.count_classes(HAND.dropna()))
+
+
 def test_novels_are_null_where_one_is_unknown():
     items = Items.concat([ITEMS, clozes("a {b} .", dataset="y")])
     table = statistics(items)

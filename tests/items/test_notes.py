@@ -230,3 +230,10 @@ def test_fields_of_others_are_written_again(tmp_path):
     assert note.fields == others
     assert len({note, note}) == 1
     assert notes("x", folder=tmp_path).columns.tolist()[:2] == ["item_id", "tags"]
+
+
+def test_without_notes_a_notebook_says_so(tmp_path):
+    table = notes("x", folder=tmp_path)
+    assert (repr(table), table._repr_html_()) == ("no tags or notes yet", "<p>no tags or notes yet</p>")
+    write_note("x", "x/1", tags=["odd"], folder=tmp_path)
+    assert "odd" in notes("x", folder=tmp_path)._repr_html_()

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from html_page import Page
 from made_predictions import made, run, scores
+from refused import refused
 
 from workbench.analysis.contrast import contrast
 from workbench.evaluation.leaderboard import leaderboard
@@ -69,7 +70,8 @@ def test_a_notebook_sees_the_columns_that_matter(shown):
 
 
 def test_it_is_written_for_papers_pages_and_spreadsheets(shown):
-    latex = shown.to_latex("tab:mine")
+    assert "Signature" not in shown.to_latex()
+    latex = shown.to_latex("tab:mine", signatures=True)
     assert r"\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%" in latex
     assert r"\label{tab:mine}" in latex
     accuracy, value, p = r"--\phantom{.0} &", r"1,235\phantom{.0}\phantom{ \%}", r"0.04\phantom{00}"
@@ -152,7 +154,7 @@ def test_tables_say_what_codes_stand_for():
     frame, codes = made(40), ["CN", "PN", "own", None]
     classes = pd.DataFrame({"item_id": frame["item_id"], "target_class": [codes[i % 4] for i in range(40)]})
     table = evaluate(frame, annotations=classes, by="target_class", **QUICK)
-    assert table["target_class"].tolist()[:3] == ["CN", "PN", "own"]
+    assert table["target_class"].tolist()[:3] == ["PN", "CN", "own"]
     shown = (Page(table.to_html()).text, table.to_latex(), table.to_markdown(), str(table))
     for text in shown:
         assert all(name in text for name in ("common noun", "proper noun", "own"))
@@ -166,3 +168,29 @@ def test_tables_say_what_codes_stand_for():
     assert "Target class (common noun)" in str(compared)
     in_sections = Table(FRAME.assign(word_class=["NE", "P"]), LAYOUT._replace(sections=("word_class",)))
     assert "preposition" in str(in_sections)
+
+
+def test_columns_without_a_value_are_left_out_of_the_display_alone():
+    empty = Table(FRAME.assign(value=np.nan, source=""), LAYOUT)
+    assert headings(empty.to_html()) == ["Model", "Accuracy (%)", "Difference (points)", "p (Holm)"]
+    assert empty.to_latex(columns=["model", "value"]).count("--") == 2
+    assert "value" in empty.frame
+
+
+def test_numbers_of_a_column_have_equally_many_decimals():
+    columns = (TableColumn("model"), TableColumn("value", "quantity"), TableColumn("change", "signed"),
+               TableColumn("time", "seconds"))  # fmt: skip
+    frame = pd.DataFrame({"model": list("abc"), "value": [0.8333, 50.34, 3.2249], "change": [0.02, -1.5, 0.0],
+                          "time": [100.2, 183.0, 1e4]})  # fmt: skip
+    lines = str(Table(frame, TableLayout("", columns))).split("\n")[1:]
+    assert [line.split()[1:] for line in lines] == [
+        ["0.83", "+0.020", "100"], ["50.34", "\N{MINUS SIGN}1.500", "183"], ["3.22", "0.000", "10,000"],
+    ]  # fmt: skip
+
+
+def test_columns_of_a_latex_table_are_chosen():
+    shown = Table(FRAME, LAYOUT)
+    lines = shown.to_latex(columns=["model", "hidden", "p_holm"]).split("\n")
+    assert r"Model & hidden & p (Holm) \\" in lines
+    refused(shown.to_latex, columns=["model", "none"])
+    refused(shown.to_latex, width="margin")

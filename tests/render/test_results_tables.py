@@ -284,6 +284,21 @@ def test_the_latex_compiles(pdflatex, nasty):
     assert "Overfull" not in log
 
 
+def test_a_table_for_a_column_has_letters_of_seven_points(pdflatex):
+    a = made(400, model="LSTM with a long name, 2 layers, 512 units, trained on novels")
+    b, c = made(400, model="other", seed=1, variant="capitalised"), scores(made(400, model="third", seed=2))
+    results, pair = evaluate([a, b, c], **QUICK), significance(a, b, **QUICK)
+    names = ["model", "n", "accuracy", "perplexity", "median_rank"]
+    latex = [results.to_latex(columns=names[:count], width="column") for count in (1, 3, 4)]
+    latex.append(pair.to_latex(columns=["quantity", "difference", "p"], width="column"))
+    log = pdflatex(*latex)
+    widths = [float(width) for width in re.findall(r"width ([\d.]+)pt", log)]
+    assert len(widths) == 4
+    assert all(8 * 219 / width >= 7 for width in widths)  # text of 8 points, shrunk to a column of 219
+    assert "Overfull" not in log
+    refused(results.to_latex, width="column", columns=[*names, "bits"])
+
+
 @pytest.mark.parametrize("shown", ["ours", "all"])
 def test_the_table_of_the_childrens_book_test_fits_a_page(pdflatex, shown):
     system, model = "MEMNNS (WINDOW MEMORY + SELF-SUP.)", "Window memory, self-supervised, window 5"

@@ -22,7 +22,6 @@ _COLUMNS = (
     "feature", "level", "kind", "a", "b", "n_a", "n_b", "median_a", "median_b",
     "difference", "low", "high", "cliff_delta", "cohen_h", "odds_ratio", "test", "p",
 )  # fmt: skip
-_ONE_QUESTION = ("target_class", "target_pos")
 _LEVELS = 20
 _LEAST = 2  # values from which a variance can be computed
 
@@ -75,11 +74,10 @@ def contrast(
             odds in the first set over odds in the second.
         `test`, `p`, `p_<correction>`
             Fisher's exact test for shares, the Mann-Whitney test (normal approximation with
-            correction for ties and continuity) for numbers; two-sided. `target_class` is made from
-            `target_pos`, so both ask one question: the tests of `target_pos` are corrected together with
-            all others but those of `target_class`, and all others without those of `target_pos`.
+            correction for ties and continuity) for numbers; two-sided.
 
-        ``.attrs["left_out"]`` names the columns that are no features, with the reason.
+        ``.attrs["left_out"]`` names the columns that are not tested, with the reason: `target_pos` beside
+        `target_class`, which is made from it.
 
     Raises
     ------
@@ -103,6 +101,9 @@ def contrast(
     rows: list[dict[str, Any]] = []
     for feature in dict.fromkeys([*a.columns, *b.columns]):
         if feature in SKIPPED:
+            continue
+        if feature == "target_pos" and "target_class" in a and "target_class" in b:
+            left_out[feature] = f"{label('target_class')} is made from it"
             continue
         if feature not in a.columns or feature not in b.columns:
             left_out[feature] = f"only {names[0] if feature in a.columns else names[1]} has it"
@@ -149,13 +150,7 @@ def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) 
     named = {f"{prefix}{side}": f"{prefix}{name}" for prefix in ("", "n_", "median_")
              for side, name in zip("ab", names, strict=True)}  # fmt: skip
     table = pd.DataFrame(rows, columns=list(_COLUMNS)).rename(columns=named)
-    p, feature = table["p"].to_numpy(dtype=float), table["feature"].to_numpy()
-    corrected = _corrected(p, correction)
-    if set(_ONE_QUESTION) <= set(feature):
-        for other in _ONE_QUESTION:  # first all without target_class, then all without target_pos
-            family = feature != other
-            corrected[family] = _corrected(p[family], correction)
-    table[f"p_{correction}"] = corrected
+    table[f"p_{correction}"] = _corrected(table["p"].to_numpy(dtype=float), correction)
     size = table["cliff_delta"].astype(float).abs()
     return table.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 

@@ -1,13 +1,13 @@
 """Statistics of a data set as the paper reports them: its table and the numbers of its figures.
 
-Except :func:`statistics`, each function takes annotations and returns one row a bar of a figure: `set`,
+Except :func:`statistics`, each function takes annotations and returns one row per bar of a figure: `set`,
 `column`, `value`, `label`, `count`, `n`, `missing` (rows without a value, not in `n`), and `share`, `low`,
 `high` between 0 and 1 (Wilson's 95 % interval); DataError where the column is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items, check_items, in_item_order
 from workbench.items.language import ENGLISH, language
-from workbench.render.labels import VALUE_LABELS
+from workbench.render.labels import VALUE_LABELS, label
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 
@@ -34,14 +34,23 @@ STATISTICS_COLUMNS = (
 )  # fmt: skip
 """Columns of :func:`statistics`."""
 
+_VALUES = ("unit", {"count": "count", "percent": "percentage"})
+_PRINTED = ("unit", {"count": "number", "mean": "number", "percent": "printed percent"})
 _SHOWN = (
     TableColumn("quantity"),
-    TableColumn("value", ("unit", {"count": "count", "percent": "percentage"}), ("low", "high")),
+    TableColumn("value", _VALUES, ("low", "high")),
     TableColumn("sd", "quantity"),
     TableColumn("n", "count"),
-    TableColumn("paper", ("unit", {"count": "number", "mean": "number", "percent": "printed percent"})),
+    TableColumn("paper", _PRINTED),
 )
-_INTERVALS = "In brackets: Wilson's 95 % intervals of percentages. SD: sample standard deviation of means."
+_TITLE = "Statistics of the items"
+_BAR_COLUMNS = (
+    TableColumn("share", "share", ("low", "high")), TableColumn("count", "count", heading="Count"),
+    TableColumn("n", "count"),
+)  # fmt: skip
+_MISSING = TableColumn("missing", "count", heading="Without a value")
+_INTERVALS = "In brackets: Wilson's 95 % intervals of percentages."
+_SD = "SD: sample standard deviation of means."
 _PAPER_SPLITS = ("dev", "test")
 _STAND_IN = "the paper's value is that of its input, which was not released"
 _PERCENT = 100
@@ -85,13 +94,14 @@ def _bar(truth: pd.Series[Any], rows: int, **labels: object) -> dict[str, Any]:
     return labels | {"count": int(truth.sum()), "n": len(truth), "missing": rows - len(truth)}
 
 
-def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Complete bars with shares and intervals."""
+def _shares(rows: list[dict[str, Any]], title: str, *names: TableColumn) -> Table:
+    """Complete bars with shares and intervals; `names` are the columns that say what a bar counts."""
     frame = pd.DataFrame(rows)
     count, n = frame["count"].to_numpy(dtype=float), frame["n"].to_numpy(dtype=float)
     frame["share"] = np.divide(count, n, out=np.full(len(frame), np.nan), where=n > 0)
     frame["low"], frame["high"] = wilson(count, n)
-    return frame
+    columns = (*names, *_BAR_COLUMNS, *([_MISSING] if frame["missing"].any() else []))
+    return Table(frame, TableLayout(title, columns, ("set",)))
 
 
 def _context_column(by: str, within: str) -> str:
@@ -111,8 +121,8 @@ def _context_column(by: str, within: str) -> str:
 
 def count_in_context(
     sets: Sets, *, by: Literal["lemma", "form"] = "lemma", within: Literal["passage", "context"] = "passage"
-) -> pd.DataFrame:
-    """Count the targets that occur elsewhere in their passage (Figure 2a), two rows a set.
+) -> Table:
+    """Count the targets that occur elsewhere in their passage (Figure 2a), two rows per set.
 
     Parameters
     ----------
@@ -128,26 +138,26 @@ def count_in_context(
     for name, frame in named_sets(sets).items():
         values = _column(frame, column, name).dropna()
         truth = values.astype("Int64") > 0 if column.startswith("n_") else values.astype("boolean")
-        for value, label in ((True, "in context"), (False, "not in context")):
-            rows.append(_bar(truth == value, len(frame), set=name, column=column, value=value, label=label))
-    return _shares(rows)
+        for value, text in ((True, "in context"), (False, "not in context")):
+            rows.append(_bar(truth == value, len(frame), set=name, column=column, value=value, label=text))
+    return _shares(rows, f"Targets elsewhere in the {within}", TableColumn("label", heading="Target"))
 
 
-def count_classes(sets: Sets) -> pd.DataFrame:
-    """Count the classes of the targets (Figure 2b), six rows a set in the order of `CLASSES`."""
-    return _classes(sets, None)
+def count_classes(sets: Sets) -> Table:
+    """Count the classes of the targets (Figure 2b), six rows per set in the order of `CLASSES`."""
+    return _classes(sets, None, "Target classes")
 
 
-def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma") -> pd.DataFrame:
+def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma") -> Table:
     """Count the classes of the targets that occur nowhere else in the passage (Figure 2c).
 
     With ``by="lemma"``, as in the paper, neither form nor lemma occurs; with ``by="form"`` not the same form.
     Rows are those of :func:`count_classes`, out of the `n` such targets.
     """
-    return _classes(sets, _context_column(by, "passage"))
+    return _classes(sets, _context_column(by, "passage"), "Classes of targets that are not in context")
 
 
-def _classes(sets: Sets, inside: str | None) -> pd.DataFrame:
+def _classes(sets: Sets, inside: str | None, title: str) -> Table:
     """Count the classes, only of the rows where the column `inside` is false if there is one."""
     rows = []
     for name, frame in named_sets(sets).items():
@@ -161,24 +171,24 @@ def _classes(sets: Sets, inside: str | None) -> pd.DataFrame:
             _bar(values == value, n, set=name, column="target_class", value=value, label=value)
             for value in CLASSES
         ]
-    return _shares(rows)
+    return _shares(rows, title, TableColumn("label", heading="Target class", codes="target_class"))
 
 
 def _is_false(column: pd.Series[Any]) -> NDArray[np.bool_]:
     return (~column.astype("boolean")).fillna(value=False).to_numpy(dtype=bool)
 
 
-def count_direct_speech(sets: Sets) -> pd.DataFrame:
-    """Count the passages with quoted speech, and the blanks within it (section 3.3), two rows a set."""
+def count_direct_speech(sets: Sets) -> Table:
+    """Count the passages with quoted speech, and the blanks within it (section 3.3), two rows per set."""
     rows = []
     for name, frame in named_sets(sets).items():
-        for column, label in (("direct_speech", "in the passage"), ("target_in_speech", "around the target")):
+        for column, text in (("direct_speech", "in the passage"), ("target_in_speech", "around the target")):
             truth = _column(frame, column, name).dropna().astype("boolean")
-            rows.append(_bar(truth, len(frame), set=name, column=column, value=True, label=label))
-    return _shares(rows)
+            rows.append(_bar(truth, len(frame), set=name, column=column, value=True, label=text))
+    return _shares(rows, "Quoted direct speech", TableColumn("label", heading="Quoted speech"))
 
 
-def histogram(sets: Sets, column: str, *, first: int | None = None, width: int | None = None) -> pd.DataFrame:
+def histogram(sets: Sets, column: str, *, first: int | None = None, width: int | None = None) -> Table:
     """Count the whole numbers of a column in bins of equal width.
 
     DataError if a value lies below `first`, or the width is below 1.
@@ -216,7 +226,8 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
             last = start + int(bins.width) - 1
             labels = {"set": name, "column": column, "first": start, "last": last}
             rows.append(labels | {"x": start - 0.5, "x2": last + 0.5, "count": count} | of_set)
-    return _shares(rows)
+    ends = (TableColumn(end, "count") for end in ("first", "last"))
+    return _shares(rows, label(column, unit=True), *ends)
 
 
 def _mean_sd(values: NDArray[Any]) -> tuple[float, float]:
@@ -238,20 +249,27 @@ class _Row(NamedTuple):
     note: str = ""
 
 
-def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
-    """Describe a set as the paper describes LAMBADA, beside the paper's values.
+Annotations = pd.DataFrame | Mapping[str, pd.DataFrame] | Sequence[pd.DataFrame]
+"""Annotations of one set, or of several by name or in their order."""
+
+
+def statistics(
+    items: Items | Mapping[str, Items] | Sequence[Items], annotations: Annotations | None = None
+) -> Table:
+    """Describe sets of items as the paper describes LAMBADA, beside the paper's values.
 
     Parameters
     ----------
-    items : Items
-        Items of one or several data sets and splits.
-    annotations : DataFrame, optional
+    items : Items, or several by name or in a list
+        Items of one or several data sets and splits. Several sets stand side by side: by the names of a
+        mapping, else by data set and split.
+    annotations : DataFrame, or several like the items, optional
         From ``wb.annotate(items)``; adds targets and quoted speech (sections 3.2 and 3.3).
 
     Returns
     -------
     Table
-        A DataFrame that shows its most important columns in a notebook. One row a data set, split and
+        A DataFrame that shows its most important columns in a notebook. One row per data set, split and
         quantity; of a data set in several splits also one for all of them
         (split ``all``). Languages have rows of their own, by a column `language` where one is not English.
         `value` with `sd` (sample standard deviation of means) or `low` and `high` (Wilson's
@@ -259,18 +277,92 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
         `paper`'s value as printed, its `paper_row` in the published tables, and a `note`. Null: unknown.
         Tokens include the answer and punctuation; context sentences are all but the target sentence.
 
+        Of several sets one row per quantity, and for each set its name as the column of values, with
+        ``sd_<name>``, ``low_<name>``, ``high_<name>``, ``n_<name>`` and ``paper_<name>``.
+
     Raises
     ------
     DataError
-        If the annotations lack an item or hold one twice.
+        If the annotations lack an item or hold one twice, or the sets have no names of their own.
 
     Examples
     --------
     >>> table = wb.statistics(items, annotations)
     >>> table.columns.tolist()
     ['dataset', 'split', 'quantity', 'value', 'sd', 'low', 'high', 'n', 'unit', 'paper', 'paper_row', 'note']
+    >>> both = wb.statistics({"test": items, "control": wb.load("sample", "control")})
+    >>> both[["quantity", "test", "control"]].values.tolist()[0]
+    ['passages', 30.0, 30.0]
     """
+    if isinstance(items, Mapping | Sequence) and not isinstance(items, str):
+        return _side_by_side(items, annotations)
     check_items(items, "statistics")
+    if annotations is not None and not isinstance(annotations, pd.DataFrame):
+        raise DataError("expected the annotations as a DataFrame", hint="pass wb.annotate(items)")
+    frame = _measured(items, annotations)
+    rows: list[dict[str, Any]] = []
+    for (dataset, code), group in frame.groupby(["dataset", "language"], sort=False):
+        splits = {str(split): rest for split, rest in group.groupby("split", sort=False)}
+        if len(splits) > 1:
+            splits["all"] = group
+        for split, rest in splits.items():
+            labels = {"dataset": dataset, "split": split, "language": code}
+            rows += [labels | row for row in _quantities(rest, annotated=annotations is not None)]
+    sets = ("dataset", "split", *(["language"] if set(frame["language"]) != {ENGLISH} else []))
+    table = pd.DataFrame(rows, columns=[*sets, *STATISTICS_COLUMNS[2:]])
+    numbers = dict.fromkeys(("value", "sd", "low", "high"), "Float64")
+    table = table.astype(numbers).astype({"n": "Int64", "paper": "str", "paper_row": "str"})
+    table.attrs["note"] = (f"{_INTERVALS} {_SD}", *_row_notes(table))
+    return Table(table, TableLayout(_TITLE, _SHOWN, sets))
+
+
+def _side_by_side(items: Mapping[str, Items] | Sequence[Items], annotations: Annotations | None) -> Table:
+    """Return the quantities of several sets, one column per set."""
+    sets = _by_name(items)
+    if isinstance(annotations, pd.DataFrame) or (annotations and len(annotations) > len(sets)):
+        raise DataError("expected annotations for each set", hint="pass them by the names of the sets")
+    beside = annotations or {}
+    if not isinstance(beside, Mapping):
+        beside = dict(zip(sets, beside, strict=False))
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    notes: list[pd.DataFrame] = []
+    for name, of_set in sets.items():
+        annotated = beside.get(name)
+        table = pd.DataFrame(_quantities(_measured(of_set, annotated), annotated=annotated is not None))
+        notes.append(table.assign(note=[f"{name}: {note}" if note else "" for note in table["note"]]))
+        for row in table.to_dict("records"):
+            cells = {f"{column}_{name}": row.get(column) for column in ("sd", "low", "high", "n", "paper")}
+            key = row["quantity"], row["unit"]
+            rows.setdefault(key, dict(zip(("quantity", "unit"), key, strict=True))).update(
+                {name: row["value"]} | cells
+            )
+    columns = [TableColumn("quantity")]
+    for name in sets:
+        columns.append(TableColumn(name, _VALUES, (f"low_{name}", f"high_{name}"), heading=name))
+        columns.append(TableColumn(f"paper_{name}", _PRINTED, heading=f"Paper ({name})"))
+    frame = pd.DataFrame(list(rows.values()))
+    frame.attrs["note"] = (_INTERVALS, *_row_notes(pd.concat(notes)))
+    return Table(frame, TableLayout(_TITLE, tuple(columns)))
+
+
+def _by_name(items: Mapping[str, Items] | Sequence[Items]) -> dict[str, Items]:
+    """Return sets of items by name; those of a sequence are named after data set and split."""
+    values = list(items.values() if isinstance(items, Mapping) else items)
+    for of_set in values:
+        check_items(of_set, "statistics")
+    if isinstance(items, Mapping):
+        names = [str(name) for name in items]
+    else:
+        pairs = [of_set.frame[["dataset", "split"]].drop_duplicates() for of_set in values]
+        names = [" + ".join((pair["dataset"] + "/" + pair["split"]).tolist()) for pair in pairs]
+    if not names or len({*names, "quantity", "unit"}) < len(names) + 2:
+        problem = f"expected sets with different names, got {', '.join(names) or 'none'}"
+        raise DataError(problem, hint='name them: wb.statistics({"plain": a, "capitalised": b})')
+    return dict(zip(names, values, strict=True))
+
+
+def _measured(items: Items, annotations: pd.DataFrame | None) -> pd.DataFrame:
+    """Return items with their numbers of tokens and sentences, and their annotations."""
     frame = items.frame[["item_id", "dataset", "split", "answer", "candidates", "book_id"]]
     frame["language"] = items.frame["variant"].map(language)
     frame["tokens"] = [len(item.tokens) for item in items]
@@ -278,25 +370,22 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     if annotations is not None:
         beside = in_item_order(annotations, frame["item_id"], complete=True)
         frame = frame.join(beside.loc[:, ~beside.columns.isin(frame.columns)])
-    rows: list[dict[str, Any]] = []
-    for (dataset, code), group in frame.groupby(["dataset", "language"], sort=False):
-        splits = {str(split): rest for split, rest in group.groupby("split", sort=False)}
-        if len(splits) > 1:
-            splits["all"] = group
-        for split, rest in splits.items():
-            quantities = [*_described(rest), *(_annotated(rest) if annotations is not None else ())]
-            paper = (dataset, code) == ("lambada", ENGLISH)
-            paper &= split != "all" or set(group["split"]) == set(_PAPER_SPLITS)
-            for row in quantities:
-                labels = {"dataset": dataset, "split": split, "language": code}
-                rows.append(labels | row._asdict() | (_beside(split, row) if paper else {}))
-    sets = ("dataset", "split", *(["language"] if set(frame["language"]) != {ENGLISH} else []))
-    table = pd.DataFrame(rows, columns=[*sets, *STATISTICS_COLUMNS[2:]])
-    numbers = dict.fromkeys(("value", "sd", "low", "high"), "Float64")
-    table = table.astype(numbers).astype({"n": "Int64", "paper": "str", "paper_row": "str"})
+    return frame
+
+
+def _quantities(frame: pd.DataFrame, *, annotated: bool) -> list[dict[str, Any]]:
+    """Describe items of a set, beside the paper's values where they are the items of LAMBADA."""
+    rows = [*_described(frame), *(_annotated(frame) if annotated else ())]
+    splits, is_english = set(frame["split"]), set(frame["language"]) == {ENGLISH}
+    split = "all" if len(splits) > 1 else next(iter(splits), "")
+    paper = is_english and set(frame["dataset"]) == {"lambada"}
+    paper &= split != "all" or splits == set(_PAPER_SPLITS)
+    return [row._asdict() | (_beside(split, row) if paper else {}) for row in rows]
+
+
+def _row_notes(table: pd.DataFrame) -> list[str]:
     notes = table[table["note"] != ""].groupby("note", sort=False)["quantity"].unique()
-    table.attrs["note"] = (_INTERVALS, *(f"{', '.join(who)}: {note}." for note, who in notes.items()))
-    return Table(table, TableLayout("Statistics of the items", _SHOWN, sets))
+    return [f"{', '.join(names)}: {note}." for note, names in notes.items()]
 
 
 def _described(frame: pd.DataFrame) -> Iterator[_Row]:

@@ -174,9 +174,9 @@ class Significance:
         """Return the table as an HTML fragment."""
         return self.table.to_html()
 
-    def to_latex(self) -> str:
-        """Return the table in LaTeX."""
-        return self.table.to_latex("tab:significance")
+    def to_latex(self, label: str = "tab:significance", **options: Any) -> str:
+        """Return the table in LaTeX; options as for the method of a table."""
+        return self.table.to_latex(label, **options)
 
     def to_markdown(self) -> str:
         """Return the table in Markdown."""

@@ -17,6 +17,7 @@ from workbench.evaluation.model_predictions import NEEDED, PredictionSource, sou
 from workbench.evaluation.table_columns import filled_texts
 from workbench.items.items import ITEM_COLUMNS, Items, in_item_order
 from workbench.predictions.schema import PREDICTION_COLUMNS, text_array
+from workbench.render.labels import VALUE_LABELS
 from workbench.storage.errors import DataError, check_option
 
 MOST = 12
@@ -169,8 +170,14 @@ def check_group_names(names: Sequence[str], results: Collection[str], *tables: p
 
 
 def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Return the groups of a frame by columns, with their values."""
-    return list(frame.groupby(list(names), dropna=False, observed=True))
+    """Return the groups of a frame by columns, with their values; codes are in their customary order."""
+    return list(frame.groupby([_ordered(frame[name]) for name in names], dropna=False, observed=True))
+
+
+def _ordered(column: pd.Series[Any]) -> pd.Series[Any]:
+    codes = list(VALUE_LABELS.get(str(column.name), ()))
+    others = [value for value in sorted(column.dropna().unique()) if value not in codes] if codes else []
+    return column.astype(pd.CategoricalDtype([*codes, *others], ordered=True)) if codes else column
 
 
 def joined(

@@ -36,11 +36,25 @@ class Note:
     fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+class NotesTable(pd.DataFrame):
+    """Tags and notes, one row per item; without any a notebook says so.
+
+    Every operation gives a plain DataFrame.
+    """
+
+    def _repr_html_(self) -> str:
+        return str(pd.DataFrame(self)._repr_html_()) if len(self) else f"<p>{_NONE}</p>"  # type: ignore[operator]
+
+    def __repr__(self) -> str:
+        return repr(pd.DataFrame(self)) if len(self) else _NONE
+
+
+_NONE = "no tags or notes yet"
 _FIELDS = ("item_id", "tags", "note", "updated", "text_digest")
 _Rows = dict[tuple[str, str], Note]  # by item id and digest of the text
 
 
-def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd.DataFrame:
+def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> NotesTable:
     """Return all tags and notes as a table, those on texts that are loaded no longer included.
 
     Parameters
@@ -52,9 +66,9 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
 
     Returns
     -------
-    DataFrame
-        ``item_id``, ``tags`` (list of str), ``note``, ``updated`` (UTC), ``dataset``, ``text_digest``
-        (which text the note is on: two notes on one id with two digests are on two texts).
+    NotesTable
+        A DataFrame: ``item_id``, ``tags`` (list of str), ``note``, ``updated`` (UTC), ``dataset``,
+        ``text_digest`` (which text the note is on: two notes on one id with two digests are on two texts).
 
     Examples
     --------
@@ -69,7 +83,7 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     ]
     frame = pd.DataFrame(rows, columns=["item_id", "tags", "note", "updated", "dataset", "text_digest"])
     frame["updated"] = pd.to_datetime(frame["updated"], utc=True, format="ISO8601", errors="coerce")
-    return frame.rename_axis(columns="row")  # the heading above the numbers of rows in a notebook
+    return NotesTable(frame.rename_axis(columns="row"))  # the heading above the numbers of rows
 
 
 def text_digest(text: str) -> str:

@@ -15,6 +15,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.render.numbers import MINUS, MISSING
+from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     import jinja2
@@ -27,22 +28,32 @@ _QUANTITY = re.compile(rf"[+\-{MINUS}]?\d[\d,.]*( %| of [\d,]+)?$|{MISSING}$")
 _LONG = 28  # letters of a text that is not broken
 _MANY = 40  # rows: a longer table would not fit a page if its texts were broken
 _NARROW = 14  # letters of a line of a heading above numbers
+_LEAST_SORTED = 3  # rows of a section
+_COLUMN_WIDTH = 219  # points: one of the two columns of ACL; those of other conferences are wider
+_SIZE, _LEAST_SIZE = 8, 7  # points, of text in such a column: as it is set, and as it is shrunk
+_LEAST_TEXT, _LEAST_LONG = 60, 14  # points of a text that is broken; letters of one that is not
+_SLIM, _BROAD = " .,:;|!'()[]ijlft", "mw%+<>=" + MINUS
 
 
 class Heading(NamedTuple):
-    """The heading of a column; numbers stand to the right, text to the left."""
+    """The heading of a column; numbers stand to the right, text to the left.
+
+    A click on one that is `sortable` sorts an HTML table by the column.
+    """
 
     text: str
     tooltip: str = ""
     numeric: bool = True
+    sortable: bool = False
 
 
 class Cell(NamedTuple):
-    """A cell: its text, a detail such as an interval in smaller type, and the mark of a footnote."""
+    """A cell: its text, a detail such as an interval in smaller type, the mark of a footnote, its number."""
 
     text: str
     detail: str = ""
     mark: str = ""
+    number: float | None = None
 
     def __str__(self) -> str:
         return " ".join(filter(None, [self.text, self.detail, f"[{self.mark}]" if self.mark else ""]))
@@ -52,7 +63,7 @@ class Grid(NamedTuple):
     """A table as text, independent of the output format.
 
     `sections` has the rows by name ("": without a heading of their own). Under the table stand the
-    `warnings`, the `footer`, the `footnotes` (mark and text) and the notes.
+    `warnings`, and what HTML shows on a click: the notes, the `footer`, the `footnotes` (mark and text).
     """
 
     title: str
@@ -75,7 +86,6 @@ class _Column(NamedTuple):
     fraction: str
     suffix: str
     ragged: bool
-    rows: int
     longest: int
     detail_length: int
 
@@ -107,7 +117,6 @@ def _columns(grid: Grid) -> list[_Column]:
                 fraction,
                 suffix,
                 len({(len(end[0]), end[1]) for end in ends}) > 1,
-                len(cells),
                 longest,
                 detail,
             )
@@ -168,8 +177,9 @@ def _plain(value: Any) -> str:
 def grid_html(grid: Grid) -> str:
     """Return a table as an HTML fragment; colours follow JupyterLab's theme or the page."""
     columns = _columns(grid)
+    is_sortable = any(len(rows) >= _LEAST_SORTED for rows in grid.sections.values())
     return _template("grid.html").render(
-        grid._asdict(), columns=columns, parts=number_parts, is_aligned=is_aligned
+        grid._asdict(), columns=columns, parts=number_parts, is_aligned=is_aligned, is_sortable=is_sortable
     )
 
 
@@ -187,21 +197,33 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in _line(text))
 
 
-def grid_latex(grid: Grid, label: str) -> str:
+def grid_latex(grid: Grid, label: str, *, is_narrow: bool = False) -> str:
     """Return a table in LaTeX with the rules of booktabs, shrunk if it is wider than the page.
 
     Decimal points are aligned without a further package: intervals are a column of their own, and numbers
-    that have fewer digits after the point get the room of those that lack.
+    that have fewer digits after the point get the room of those that lack. A narrow table fits a column of
+    `_COLUMN_WIDTH` with text of 7 points or more.
     """
     columns = _columns(grid)
+    is_long = sum(map(len, grid.sections.values())) > _MANY
+    text_width, is_stacked = "" if is_long else "15em", False
+    if is_narrow:
+        text_width, is_stacked = _narrow_layout(grid, columns)
+    if is_stacked:
+        columns = [column._replace(detailed=False) for column in columns]
+    separation, size = ("2pt", rf"\fontsize{{{_SIZE}}}{{9.6}}\selectfont") if is_narrow else ("4pt", "")
+    specification = [
+        _latex_column(heading, column, text_width, _LEAST_LONG if is_narrow else _LONG)
+        for heading, column in zip(grid.headings, columns, strict=True)
+    ]
     lines = [
         r"% needs \usepackage{array,booktabs,graphicx}",
         r"\begin{table}",
-        r"\centering\setlength{\tabcolsep}{4pt}",
+        rf"\centering\setlength{{\tabcolsep}}{{{separation}}}{size}",
         rf"\caption{{{escape_latex(grid.title)}}}",
         rf"\label{{{label}}}",
         r"\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{''.join(map(_latex_column, grid.headings, columns))}}}",
+        rf"\begin{{tabular}}{{{''.join(specification)}}}",
         r"\toprule",
         rf"{' & '.join(map(_latex_heading, grid.headings, columns))} \\",
     ]
@@ -210,7 +232,8 @@ def grid_latex(grid: Grid, label: str) -> str:
         if section:
             wide = sum(column.width for column in columns)
             lines += [rf"\multicolumn{{{wide}}}{{l}}{{\emph{{{escape_latex(section)}}}}} \\", r"\midrule"]
-        lines += [rf"{{}}{' & '.join(map(_latex_cell, row, grid.headings, columns))} \\" for row in rows]
+        write = _stacked_cell if is_stacked else _latex_cell
+        lines += [rf"{{}}{' & '.join(map(write, row, grid.headings, columns))} \\" for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}}"]
     notes = [escape_latex(text) for text in (*grid.warnings, grid.footer) if text]
     notes += [rf"\textsuperscript{{{mark}}}\,{escape_latex(text)}" for mark, text in grid.footnotes]
@@ -221,18 +244,60 @@ def grid_latex(grid: Grid, label: str) -> str:
     return "\n".join([*lines, r"\end{table}", ""])
 
 
-def _latex_column(heading: Heading, column: _Column) -> str:
+def _narrow_layout(grid: Grid, columns: Sequence[_Column]) -> tuple[str, bool]:
+    """Return the width of long texts in a narrow table, and whether details stand below their numbers.
+
+    DataError if there is no room for all columns.
+    """
+    width = (
+        0.97 * _COLUMN_WIDTH * _SIZE / _LEAST_SIZE
+    )  # of what is shrunk to the least size; widths are estimates
+    for is_stacked in (False, True):
+        numbers: list[float] = []
+        texts: list[float] = []
+        for k, (heading, column) in enumerate(zip(grid.headings, columns, strict=True)):
+            cells = [row[k] for rows in grid.sections.values() for row in rows]
+            if not heading.numeric:
+                text_width = max(map(_points, [heading.text, *map(str, cells)]))
+                (texts if column.longest > _LEAST_LONG else numbers).append(text_width)
+                continue
+            value = max((_points(cell.text) for cell in cells), default=0.0)
+            detail = max((_points(cell.detail) for cell in cells), default=0.0)
+            cell_width = max(value, detail) if is_stacked else value + detail + 4 * column.detailed
+            numbers.append(max(cell_width, *map(_points, _heading_lines(heading))))
+        room = width - 4 * len(columns) - sum(numbers)
+        if sum(texts) <= room:
+            return "", is_stacked
+        if texts and room / len(texts) >= _LEAST_TEXT:
+            return f"{room / len(texts):.0f}pt", is_stacked
+    names = ", ".join(heading.text for heading in grid.headings)
+    problem = f"these {len(columns)} columns do not fit a column of {_COLUMN_WIDTH} pt: {names}"
+    raise DataError(problem, hint='choose fewer: to_latex(columns=["model", "accuracy"], width="column")')
+
+
+def _points(text: str) -> float:
+    """Return about the width of a text in Computer Modern of `_SIZE`, in points."""
+    return sum(
+        4.3 if sign.isdigit() else 2.6 if sign in _SLIM else 6.4 if sign.isupper() or sign in _BROAD else 4.2
+        for sign in text
+    )
+
+
+def _latex_column(heading: Heading, column: _Column, text_width: str, longest: int) -> str:
     if heading.numeric:
         return r"r@{\enspace}l" if column.detailed else "r"
-    return (
-        r">{\raggedright\arraybackslash}p{15em}" if column.longest > _LONG and column.rows <= _MANY else "l"
-    )
+    is_broken = text_width and column.longest > longest
+    return rf">{{\raggedright\arraybackslash}}p{{{text_width}}}" if is_broken else "l"
+
+
+def _heading_lines(heading: Heading) -> list[str]:
+    return wrap(heading.text, _NARROW, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _latex_heading(heading: Heading, column: _Column) -> str:
     if not heading.numeric:
         return escape_latex(heading.text)
-    lines = wrap(heading.text, _NARROW, break_long_words=False, break_on_hyphens=False) or [""]
+    lines = _heading_lines(heading)
     side, text = "c" if column.detailed else "r", r" \\ {}".join(map(escape_latex, lines))
     if len(lines) > 1:
         text = rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{text}\end{{tabular}}"
@@ -252,6 +317,14 @@ def _latex_cell(cell: Cell, heading: Heading, column: _Column) -> str:
     else:
         text += (rf"\rlap{{{escape_latex(suffix)}}}" if suffix else "") + _phantom(column.suffix)
     return f"{text}{mark}{f' & {escape_latex(cell.detail)}' if column.detailed else ''}".rstrip()
+
+
+def _stacked_cell(cell: Cell, heading: Heading, column: _Column) -> str:
+    """Return a number with its detail below it."""
+    text = _latex_cell(cell._replace(detail="") if heading.numeric else cell, heading, column)
+    if not heading.numeric or not cell.detail:
+        return text
+    return rf"\begin{{tabular}}[t]{{@{{}}r@{{}}}}{text} \\ {{}}{escape_latex(cell.detail)}\end{{tabular}}"
 
 
 def _phantom(text: str) -> str:
