@@ -1,4 +1,4 @@
-"""Annotate items: one row an item with the features of its passage and its target."""
+"""Annotate items: one row per item with the features of its passage and its target."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def annotate(
     Returns
     -------
     DataFrame
-        One row an item: ``item_id``; ``target_pos``, ``target_class``, ``target_lemma``; ``in_context``,
+        One row per item: ``item_id``; ``target_pos``, ``target_class``, ``target_lemma``; ``in_context``,
         ``lemma_in_context``, ``n_mentions``, ``n_context_mentions``, ``mention_distance`` (tokens),
         ``mention_sentence``, ``same_root``; ``vocative``, ``direct_speech``, ``target_in_speech``;
         ``n_context_sentences``, ``n_tokens``, ``target_count``; ``mentions``, ``speech``, ``names`` (spans,
@@ -112,7 +112,7 @@ def annotate(
     if len(foreign):  # classes, lemmas, names and speech are for English only
         raise DataError(
             f"{len(foreign):,} items are in another language than English ({foreign.iloc[0]}):"
-            " the tagger, the lemmas and the rules for quoted speech are of English only",
+            " the tagger, the lemmas and the rules for quoted speech are for English only",
             hint="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
         )
     name, label, identity, nlp = _pipeline(pipeline)
@@ -169,7 +169,7 @@ def _pipeline(pipeline: str | Path | Language) -> tuple[str, str, str | None, La
         return source.name, source.label, _identity(source), None
     label = tagging.pipeline_label(pipeline)
     if not all(hasattr(component, "to_bytes") for _, component in pipeline.components):
-        return "", label, None, pipeline  # two such pipelines cannot be told apart: nothing is stored
+        return "", label, None, pipeline  # such pipelines have no identity: nothing is stored
     content = pipeline.to_bytes(exclude=["vocab", "tokenizer"])  # words seen before do not matter
     return "", label, disk.digest("loaded", label, content, _version()), pipeline
 
@@ -349,9 +349,9 @@ def target_features(item: Item, tokens: Tokens, tags: Sequence[str], lemma: str 
 
 
 def _in_speech(tokens: Tokens, spoken: Sequence[Span]) -> Span | None:
-    """Return the range of quoted speech that the blank lies in, if any.
+    """Return the range of quoted speech that contains the blank, if any.
 
-    A bare blank lies in it if it stands after its first token and before its last, or at its end
+    A bare blank is in it if it is after its first token and before its last, or at its end
     where the text ends and no quote mark has closed it.
     """
     for start, end in spoken:

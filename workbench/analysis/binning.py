@@ -75,7 +75,7 @@ def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None
     values : array of int (n,)
     first, width : int, optional
         Least value of the first bin (by default that of the bin, of those that would begin at 1, with the
-        smallest value); values a bin, by default round, so that the middle 98 % lie in about 16 bins.
+        smallest value); values per bin, by default round, so that the middle 98 % lie in about 16 bins.
     """
     values = np.asarray(values, dtype=float)
     if width is None:

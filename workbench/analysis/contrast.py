@@ -43,7 +43,7 @@ def contrast(
     ----------
     a, b : DataFrame
         Annotations, from ``wb.annotate``. Truth values, numbers, and texts of at most 20
-        different values are features; a text gives one row a value.
+        different values are features; a text gives one row per value.
     names : (str, str), default ("a", "b")
         Names of the sets in the columns.
     level : float, default 0.95
@@ -54,7 +54,7 @@ def contrast(
     Returns
     -------
     Table
-        A DataFrame that shows its most important columns in a notebook. One row a feature (a value of it),
+        A DataFrame that shows its most important columns in a notebook. One row per feature (a value of it),
         the largest effect first; null where a set has no value:
 
         `feature`, `level`, `kind`

@@ -3,8 +3,8 @@
 The annotations say which tokens are proper nouns; the words beside them, the pronouns of their sentences and
 the lists in ``words.toml`` say what they name. The tagger marks proper nouns and not names, so this errs: of
 40 passages that a person read, 9 had wrong names. Two names that stand beside each other are joined, titles
-and common nouns are counted as names, and some names are missed. A renamed passage bears that, as each word
-is replaced by itself and everywhere; a count of the names of a passage does not, and there is none.
+and common nouns are counted as names, and some names are missed. Renaming tolerates such errors, as
+each word is replaced by itself and everywhere; a count of names would not.
 """
 
 from __future__ import annotations

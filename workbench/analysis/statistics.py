@@ -198,15 +198,15 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
     sets, column
         Annotations, or several by name; ``mention_distance``, ``n_tokens``, ``n_context_sentences`` ...
     first, width : int, optional
-        Least value of the first bin, and values a bin, at least 1; see
+        Least value of the first bin, and values per bin, at least 1; see
         :func:`workbench.analysis.binning.whole_bins`.
 
     Returns
     -------
     DataFrame
-        One row a set and bin up to the largest value of any set, empty ones included; instead of `value` and
-        `label` with `first` and `last` (both within the bin), `x` and `x2` (its edges, half a unit
-        outside), and with `mean` and `sd` of the set's values.
+        One row per set and bin up to the largest value of any set, with empty bins; in place of `value` and
+        `label` it has `first` and `last` (both within the bin), `x` and `x2` (its edges, half a unit
+        outside), and `mean` and `sd` of the set's values.
     """
     frames = named_sets(sets)
     numbers = {n: _column(frame, column, n).dropna().to_numpy(np.int64) for n, frame in frames.items()}

@@ -171,7 +171,7 @@ def _loaded(source: PipelineFolder, _written: int) -> Language:
 def _without_pytorch() -> Iterator[None]:
     """Hide PyTorch in a worker of this machine, whose pipelines do without (see `stays_in_process`).
 
-    spaCy imports it wherever it is installed, which takes seconds and half a gigabyte a process.
+    spaCy imports it wherever it is installed, which takes seconds and half a gigabyte per process.
     """
     if not in_worker() or "torch" in sys.modules:
         yield

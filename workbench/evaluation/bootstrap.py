@@ -35,7 +35,7 @@ _LOCK = Lock()
 _SIGNS = 2_000_000  # signs held at a time
 _EXACT = 16  # units up to which every choice of signs is tried: 65,536 of them
 _EXACT_INTERVAL = 14  # the same for an interval, where every choice needs memory
-_SPREAD = 2  # units from which a spread can be told
+_SPREAD = 2  # units from which there is a spread
 _SPARE = 48  # items on each side beyond those among which a median is expected
 
 
@@ -154,7 +154,7 @@ class _Statistics:
 
 
 def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
-    """Return how often each unit is drawn, (a block of resamples, units) at a time; the last are kept."""
+    """Return how often each unit is drawn, (a block of resamples, units) at a time; the last are cached."""
     key = (number, resamples, seed)
     if number * resamples > _KEPT:
         return _draw_weights(*key)
@@ -258,7 +258,7 @@ def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, 
     p : array of float (k,)
         Two-sided: of all choices of signs, or (1 + as extreme) / (1 + resamples).
     is_bound : array of bool (k,)
-        Whether no random choice was as extreme: the exact p is lower, nobody knows how much.
+        Whether no random choice was as extreme, so that the exact p is lower.
     """
     p, is_bound = np.ones(len(sums)), np.zeros(len(sums), dtype=bool)
     number = (sums != 0).sum(axis=1)  # the other units change nothing

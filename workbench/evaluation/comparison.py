@@ -564,7 +564,7 @@ class Comparison:
 
         Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`, `answer`
         (of the items that the model read), `answer_log_prob`, `rank`, `rank_label` (its text), `correct`,
-        `prediction`, and `attention` (one weight a token of the item, or None).
+        `prediction`, and `attention` (one weight per token of the item, or None).
         """
         return [self._answer_of(k, index) for k in range(self.m)]
 

@@ -107,8 +107,8 @@ def contamination(items: Items, texts: Any, *, n: int = 8) -> Contamination:
     Returns
     -------
     Contamination
-        Its ``.frame`` has one row an item: item_id, passage and query (whether all of it occurs), found and
-        n_grams (how many), share, and more; ``.summary`` the counts; ``.by_book()`` one row a book.
+        Its ``.frame`` has one row per item: item_id, passage and query (whether all of it occurs), found and
+        n_grams (how many), share, and more; ``.summary`` the counts; ``.by_book()`` one row per book.
 
     Raises
     ------

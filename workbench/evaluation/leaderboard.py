@@ -92,11 +92,11 @@ def leaderboard(
     ----------
     runs : Run, DataFrame or str, or several of these, optional
         What to rank; by default all of ``wb.runs()``: a damaged one is left out with a warning. Their
-        measures and tests are kept in the cache (``wb.cache()``), for the same predictions and options.
+        measures and tests are cached (``wb.cache()``), for the same predictions and options.
     dataset, split : str, optional
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
-        Columns of the predictions, or of one's own that the runs were stored with (see
+        Columns of the predictions, or custom columns that the runs were stored with (see
         :func:`workbench.predict`) under a name that neither results nor predictions have; each combination of
         their values and of the protocols has a ranking of its own.
     items : Items, optional
@@ -112,7 +112,7 @@ def leaderboard(
     Returns
     -------
     Table
-        A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
+        A DataFrame that shows its most important columns in a notebook. One row per group, model and run, the
         best first, then published results:
 
         columns of `by`, `protocol`, `place`, `model`, `system`, `run`
@@ -303,7 +303,7 @@ def _is_mixed(rows: Sequence[dict[str, Any]]) -> bool:
 
 @cache
 def published_scores() -> pd.DataFrame:
-    """Return every published score of ``data/published``, one row a system, split and word class.
+    """Return every published score of ``data/published``, one row per system, split and word class.
 
     Accuracy is a fraction, and ``variant`` null where the source does not name it. Anonymised tables are left
     out: those are other items. One frame serves all callers: do not change it.

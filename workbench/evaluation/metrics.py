@@ -81,7 +81,7 @@ def evaluate(
         Runs, frames of predictions, or names of stored runs.
     by : str or sequence of str, optional
         Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``), of
-        `annotations` (``target_class``, ``direct_speech``), or of one's own (``items.extra``). A stored run
+        `annotations` (``target_class``, ``direct_speech``), or custom ones (``items.extra``). A stored run
         knows the latter: see :func:`workbench.predict`; it may not have the name of a column of the results
         or of the predictions. Items of several languages are always measured apart:
         without ``variant`` or ``language`` among the columns, the latter is added.
@@ -95,7 +95,7 @@ def evaluate(
     Returns
     -------
     Table
-        A DataFrame that shows its most important columns in a notebook. One row a model and run, or one for
+        A DataFrame that shows its most important columns in a notebook. One row per model and run, or one for
         each of their groups. Null: not known.
 
         `model`, `run`, and the columns of `by`

@@ -52,7 +52,7 @@ class PredictionSource:
     """Where the predictions of one model are from.
 
     `model` is its name, with its input if that is the query or passage alone, `info` what is stored of the
-    run, `notes` what is to be said of answers that were taken from words, and `stored` the run on disk.
+    run, `notes` the notes on answers that were taken from words, and `stored` the run on disk.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""The papers' tables with ours beside: the published value, ours, its interval and the difference.
+"""The papers' tables with the user's results: published value, result, its interval and the difference.
 
 The published numbers stand in ``data/published``; a new table is a file there and a `Layout` here.
 """
@@ -202,7 +202,7 @@ class ResultsTable:
     ----------
     name, title : str
     frame : DataFrame
-        One row a cell of the table: `section`, `system` (the paper's row), `model` and `run` (null
+        One row per cell of the table: `section`, `system` (the paper's row), `model` and `run` (null
         where there is none of ours), `column`, `split`, `word_class`, `measure` (``accuracy``,
         ``perplexity``, ``median_rank``) in the unit `measured_in` (``percent``, ``fraction``, ``per
         target word``, ``rank``); `published` and, as the paper prints it, `printed`; `ours` with

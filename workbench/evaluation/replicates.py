@@ -41,7 +41,7 @@ class Replicates(Table):
     Attributes
     ----------
     pooled : DataFrame
-        The replicates as one model, one row an item: the column ``correct_by_seed`` has a bool for each run,
+        The replicates as one model, one row per item: the column ``correct_by_seed`` has a bool for each run,
         ``p_correct`` and ``log_prob`` are means over the runs, ``rank`` is their median (of an even number
         the lower one), and the rest is from the first run that predicts what most runs predict.
     replicated : tuple of DataFrame
@@ -65,8 +65,8 @@ class Replicates(Table):
 def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Replicates:
     """Measure runs of one model that differ in the seed alone.
 
-    How sure an accuracy is has two sides: other items, and other seeds. The interval is over items, of the
-    mean over the seeds; the spread between seeds stands beside it. A difference between two models that both
+    An accuracy depends on the items and on the seeds. The interval is over items, of the mean over the
+    seeds; the spread between seeds is a column of its own. A difference between two models that both
     have several seeds is tested over items (or novels) and seeds (see
     :func:`workbench.evaluation.paired.accuracy_tests`).
 

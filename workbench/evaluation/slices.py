@@ -36,7 +36,7 @@ class Slices:
     """The columns by which items (n) can be cut, each made when it is first asked for.
 
     They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out),
-    those of one's own (``items.extra``, or as a run was stored with), and what `items`, or the `tables` (m)
+    custom ones (``items.extra``, or as a run was stored with), and what `items`, or the `tables` (m)
     of predictions of the n items, tell; `sources` (m) are where these are from. DataError if the annotations
     have no ``item_id``, hold an item twice, or have none of the items.
     """
@@ -86,7 +86,7 @@ class Slices:
         return list(self._makers)
 
     def column(self, name: str) -> pd.Series[Any]:
-        """Return one of `all_names`, one row an item."""
+        """Return one of `all_names`, one row per item."""
         return pd.Series(self._makers[name]().to_numpy(dtype=object)).infer_objects()
 
     def binning(self, name: str) -> Binning:
@@ -189,7 +189,7 @@ def joined(
     """Return predictions with the columns of items and of annotations, by ``item_id``.
 
     A column that the predictions have keeps its values; items fill its nulls. Of `names`, those that are
-    still missing come from the columns of one's own that the run was stored with.
+    still missing come from the custom columns that the run was stored with.
     """
     frame, origin = predictions.copy(deep=False), source_of(predictions)
     if not OF_PREDICTIONS.isdisjoint(names):

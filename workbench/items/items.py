@@ -44,7 +44,7 @@ _SCHEMA = pa.schema(
 
 
 class Items:
-    """A validated, immutable table of cloze items, one row an item.
+    """A validated, immutable table of cloze items, one row per item.
 
     Parameters
     ----------
@@ -222,9 +222,9 @@ class Items:
     def query_only(self, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
         """Return the items with the query alone as text: the context is removed.
 
-        What a model gets right of them, it gets right without the passage (Kaushik and Lipton 2018, section
-        3). Train on ``questions.query_only()`` to measure how far the query alone goes. Ids, answers and
-        candidates stay; the variant ends in ``(query only)``, which results add to the names of models.
+        What a model gets right of them does not need the passage (Kaushik and Lipton 2018, section 3). Train
+        on ``questions.query_only()`` to measure how far the query alone goes. Ids, answers and candidates
+        stay; the variant ends in ``(query only)``, which results add to the names of models.
 
         Parameters
         ----------
@@ -400,7 +400,7 @@ def items_from_frame(
     on_error: str = "raise",
     **columns: str | None,
 ) -> Items:
-    """Make items from a table, one row an item; columns without a role are kept as :attr:`Items.extra`.
+    """Make items from a table, one row per item; columns without a role are :attr:`Items.extra`.
 
     An index with names is columns of these names, and one called ``item_id`` names the items.
 
@@ -428,7 +428,7 @@ def items_from_frame(
     tokenised : bool, optional
         Whether words are space-separated tokens; guessed for every text by default.
     on_error : {"raise", "skip"}
-        Whether an invalid row is an error, or is left out and kept in ``.problems``.
+        Whether an invalid row is an error, or is left out and listed in ``.problems``.
     **columns : str
         ``item_id``, ``word_class``, ``book_id``: the columns with these values. By default a column
         ``item_id``, or ``id`` where each row has another one, names the items. Without them the id names the

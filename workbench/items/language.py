@@ -1,6 +1,6 @@
 """The language of items: a code at the end of their variant (``openai-de``), none for English.
 
-A table tells it in a column, a file in its name or that of its folder.
+A table names it in a column, a file in its name or that of its folder.
 """
 
 from __future__ import annotations

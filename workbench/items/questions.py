@@ -41,7 +41,7 @@ class Sides(NamedTuple):
 
 
 class TableForm(NamedTuple):
-    """How a table names its answers, as its rows tell together.
+    """How a table names its answers, by all of its rows.
 
     ``labels`` is whether letters or numbers name candidates, ``first`` the number of the first candidate;
     ``at_end`` is whether a row that has a mark, and its answer at the end, means the one at the end.

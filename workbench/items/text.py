@@ -50,14 +50,14 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     -------
     list of (int, int)
         Character offsets into `text`, end excluded, in order, without white space at either
-        end. Every character that is not white space lies in exactly one of them.
+        end. Every character that is not white space is in exactly one of them.
 
     Notes
     -----
     The rule is that of the Stanford CoreNLP sentence splitter (Manning et al. 2014, section 4, annotator
-    ``ssplit``). How the release was made tells: a context is the fewest whole sentences of more than 50
-    tokens before the target sentence (Paperno et al. 2016, section 3), so the count of tokens betrays a
-    wrong cut: none in the 4,869 development passages, 114 if three dots ended a sentence.
+    ``ssplit``). It can be checked: a context is the fewest whole sentences of more than 50 tokens before the
+    target sentence (Paperno et al. 2016, section 3), so the number of tokens reveals a wrong cut: none in
+    the 4,869 development passages, 114 if three dots ended a sentence.
     """
     if tokenised:
         return _sentences_of(text)
@@ -194,7 +194,7 @@ def readable(text: str) -> str:
     The substitutions are: backquotes and apostrophes used as quotes, and ``"``, become “ ” ‘ ’; an
     apostrophe in a word ’; ``-lrb-`` and its like the bracket; ``--`` an em dash without spaces (one before
     it after the end of a sentence or a closing quote); the period after an abbreviation that has one
-    already is left out (``etc. .``). All else is kept, three dots included, with the spaces of print:
+    already is left out (``etc. .``). All else stays, three dots included, with the spaces of print:
     contractions joined (``did n't``, ``can not``, ``gon na``, ``'t was``), no space before ``, . ; : ! ? )
     % ...``, after an opening quote or bracket, or after a currency sign. A hyphen between spaces keeps
     them, as it may be a dash.

@@ -89,7 +89,7 @@ class Predictor(ABC):
     mask : str
         A neutral word, which stands for words that are masked: one that no vocabulary has.
     attention : bool
-        Whether predictions have the column ``attention``: where it looked, one weight a token.
+        Whether predictions have the column ``attention``, with one weight per token.
     options : tuple of str
         Attributes that are arguments of the constructor, too.
     budget : int or None
@@ -200,7 +200,7 @@ class Predictor(ABC):
     def passage_log_probs(self, items: Items, *, top_k: int = 0) -> list[PassageLogProbs]:
         """Return the natural log-probability of every word of each passage, and the best words in its place.
 
-        By default the model is asked once a word, by `log_prob` and `predict`, with what stands before the
+        By default the model is asked once per word, by `log_prob` and `predict`, with what stands before the
         word alone.
         """
         words = [word_spans(item) for item in items]
@@ -395,7 +395,7 @@ class Predictor(ABC):
         return columns
 
     def _token_attention(self, items: Items) -> list[list[float]]:
-        """Return where the model looked in each item: one weight a token."""
+        """Return the attention of the model in each item: one weight per token."""
         return [each.by_token(item) for item, each in zip(items, self.attend(items), strict=True)]
 
     def save(self, folder: Path | str) -> None:

@@ -1,4 +1,4 @@
-"""A model that counts the last words less: coherence boosting (Malkin et al. 2022)."""
+"""Coherence boosting: a model in which the last words count less (Malkin et al. 2022)."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ class Boosted(Wrapper):
         Returns
         -------
         Boosted
-            Its ``.trials`` is a DataFrame, one row a setting and set: k, alpha, set (data set and split), n,
-            accuracy (expected, a fraction), perplexity, median_rank, chosen. :func:`workbench.charts.tuning`
-            draws it.
+            Its ``.trials`` is a DataFrame, one row per setting and set: k, alpha, set (data set and split),
+            n, accuracy (expected, a fraction), perplexity, median_rank, chosen;
+            :func:`workbench.charts.tuning` draws it.
 
         Examples
         --------

@@ -184,7 +184,7 @@ class Attention(NamedTuple):
         return np.asarray(self.weights[members].mean(axis=0), dtype=np.float64)
 
     def by_token(self, item: Item, *, window: int = 0) -> list[float]:
-        """Return one weight a token of the item, of all rows together.
+        """Return one weight per token of the item, of all rows together.
 
         Each part's weight is spread evenly over the tokens that it touches. Where parts are windows of so
         many tokens, cut off at the ends of the text, the token in the centre has all of it.

@@ -111,7 +111,7 @@ class LSA(VectorModel):
         ``algorithm="arpack"``, which also makes the vectors of the sentences (5 GB for two million) and takes
         7 times as long for 2.3 million sentences (``python benchmarks/lsa.py``).
 
-        The vectors are kept in ``cache/lsa``, and found there again for the same corpus and arguments.
+        The vectors are stored in ``cache/lsa``, and found there again for the same corpus and arguments.
 
         Parameters
         ----------

@@ -58,7 +58,7 @@ def from_scores(
     seed : int, default 0
         Decides among words with the same best score, for each item by itself.
     top_k : int, default 10
-        Number of best words that are kept.
+        Number of best words that are stored.
     dtype : str, optional
         Precision of the model, which an error names.
     **variant
@@ -180,7 +180,7 @@ def from_ranking(
 ) -> pd.DataFrame:
     """Make the rows of items whose answer is one of all words of a vocabulary.
 
-    An answer that is none of them has the rank after the last. All best words are kept by default. There
+    An answer that is none of them has the rank after the last. All best words are stored by default. There
     should be two at least: the prediction is the second where the answer shares the first rank and the seed
     decides against it. The rest is as for :func:`from_scores`, errors as for :func:`check_ranked`.
     """

@@ -217,7 +217,7 @@ class CBOW(VectorModel):
     ) -> Self:
         """Train vectors on the sentences of a corpus.
 
-        The vectors are kept in ``cache/cbow``; `texts` and `held_out` are as in `LSA.fit`.
+        The vectors are stored in ``cache/cbow``; `texts` and `held_out` are as in `LSA.fit`.
 
         Parameters
         ----------

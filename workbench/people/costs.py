@@ -81,7 +81,7 @@ def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[fl
         raise DataError(
             f"expected one share of all items for each step of {protocol.name}, 1 at most in all, and steps "
             f"that drop items, got {list(dropped)} for steps that pass items guessed {', '.join(passes)}",
-            hint="pass one rate a step, or simulate with a model",
+            hint="pass one rate per step, or simulate with a model",
         )
     remaining, probabilities = 1.0, []
     for step, share in zip(protocol.steps, dropped, strict=True):

@@ -190,7 +190,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
             if len(values) != len(steps):
                 raise DataError(
                     f"{setting} has {len(values)} values, the protocol {base.name} has {len(steps)} steps",
-                    hint="pass one value, or one a step",
+                    hint="pass one value, or one per step",
                 )
             steps = [replace(step, **{setting: number}) for step, number in zip(steps, values, strict=True)]
     if "accept" in settings:

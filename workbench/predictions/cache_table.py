@@ -24,7 +24,7 @@ _KEY = 12  # letters of a name that are listed
 
 
 class CacheTable(Table):
-    """Content of the cache: one row a model or corpus, and one for all tables of a kind."""
+    """Content of the cache: one row per model or corpus, and one for all tables of a kind."""
 
     @classmethod
     def of_disk(cls) -> Self:

@@ -42,7 +42,7 @@ class ModelSource:
     model: Any = None
 
     def get(self) -> Any:
-        """Return the model, loaded once a process."""
+        """Return the model, loaded once per process."""
         if self.folder is None:
             return self.model
         if not _loaded or _loaded[0][0] != self:

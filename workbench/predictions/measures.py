@@ -124,7 +124,7 @@ class Perplexity(Measure):
 
     def from_summary(self, summary: Any) -> Any:
         """Return exp(-mean ln p)."""
-        with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
+        with np.errstate(over="ignore"):  # a mean below -709 gives infinity
             return np.exp(np.negative(summary))
 
 

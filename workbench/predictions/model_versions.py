@@ -25,7 +25,7 @@ _LONGEST = 5  # names in a warning
 def is_outdated(info: Mapping[str, Any]) -> bool:
     """Return whether a run was made by a lower version of its model than this workbench has.
 
-    `info` is its description. False as well where that cannot be told: for a class that is not the
+    `info` is its description. False also where that is not known: for a class that is not the
     workbench's, and for predictions that were made elsewhere.
     """
     name, version = info.get("class"), info.get("version")

@@ -78,7 +78,7 @@ OPTIONAL = (
 they are spelt. ``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the
 log-probability of the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of
 these was the most probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says,
-``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`), ``bos`` is one
+``attention`` has one weight per token of the item (see :func:`workbench.items.tokens.tokens`), ``bos`` is one
 of `BOS`, null for models without sub-tokens, ``in_training`` tells whether all of the item's passage
 stands in the texts that the model was fitted on, ``detokenised`` whether its tokens were joined to text
 as a book would print it, and ``candidates_digest`` is what `candidate_digests` gives for the item.
@@ -243,8 +243,8 @@ def with_digests(frame: pd.DataFrame, items: Items) -> pd.DataFrame:
 def check_values(frame: pd.DataFrame) -> None:
     """Raise DataError unless every value of typed predictions is valid; see `check_predictions`.
 
-    No word is greater than NaN, so a model that does not work has its answers at rank 1: where a vocabulary
-    is ranked, the answer needs a log-probability. Minus infinity, a probability of 0, is valid.
+    No word is greater than NaN, so a model that computes NaN would have its answers at rank 1: where a
+    vocabulary is ranked, the answer needs a log-probability. Minus infinity, a probability of 0, is valid.
     ``n_choices`` may be missing.
     """
     for name in _NEVER_NULL:
@@ -330,11 +330,11 @@ def _consistent(frame: pd.DataFrame) -> None:
     alike = frame["prediction"].str.casefold() == frame["answer"].str.casefold()
     marked = frame[["prediction", "answer"]][correct & ~alike]  # right but for marks, perhaps
     alike.loc[marked.index] = np.array([same_word(*row) for row in marked.to_numpy()], dtype=bool)
-    check_rows(frame, ~correct | alike, "'correct' says yes, but the prediction is not the answer")
-    check_rows(frame, correct | ~same | ~has, "'correct' says no, but the prediction is the answer")
+    check_rows(frame, ~correct | alike, "'correct' is true, but the prediction is not the answer")
+    check_rows(frame, correct | ~same | ~has, "'correct' is false, but the prediction is the answer")
     first = (frame["rank"] == 1).fillna(value=True)
-    check_rows(frame, ~correct | first, "'correct' says yes, but the rank is not 1")
-    check_rows(frame, ~correct | (frame["p_correct"] > 0), "'correct' says yes, but 'p_correct' is 0")
+    check_rows(frame, ~correct | first, "'correct' is true, but the rank is not 1")
+    check_rows(frame, ~correct | (frame["p_correct"] > 0), "'correct' is true, but 'p_correct' is 0")
 
 
 def to_table(frame: pd.DataFrame) -> pa.Table:

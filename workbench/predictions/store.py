@@ -46,7 +46,7 @@ ITEM_COLUMN = "item: "
 """What the names of the items' own columns begin with in the table of a run."""
 
 _ROW_GROUP = 2_048  # rows: one row of the best words is read in 1.5 ms
-_LONG_TEXT, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, and columns of one's own
+_LONG_TEXT, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, custom columns
 _AGAIN = "remove the folder and predict again"
 
 _PACKAGES = (
@@ -172,15 +172,15 @@ def predict(
     seed : int, default 0
         Decides among equal scores.
     attention : bool, default False
-        Fill the column ``attention``: where the model looked, one weight a token, as :func:`wb.browse` and
-        :func:`wb.compare` show it. DataError if it cannot say.
+        Fill the column ``attention`` with one weight per token, which :func:`wb.browse` and
+        :func:`wb.compare` show. DataError if the model has no attention.
 
     Returns
     -------
     Run
         ``run.predictions`` is the table, one row per item: item_id, model, prediction, correct, p_correct,
         log_prob, rank, top_words, in_training, ... (:data:`workbench.predictions.schema.PREDICTION_COLUMNS`);
-        the folder lies in ``runs/`` (see :func:`workbench.storage.paths.data_home`).
+        the folder is in ``runs/`` (see :func:`workbench.storage.paths.data_home`).
 
     Raises
     ------
@@ -208,7 +208,7 @@ def predict(
     one that a single process stores, but for rounding where the numbers of a network depend on the other
     items of a batch. With ``joblib.parallel_config(n_jobs=1)`` this process predicts.
 
-    Columns of one's own (``items.extra``) are stored with the run where they hold numbers, truth values, or
+    Custom columns (``items.extra``) are stored with the run where they hold numbers, truth values, or
     at most 200 different texts of at most 100 characters, so that results can be grouped by them. They change
     no result, and a run that is found again keeps those that it was stored with: for another column, pass
     ``items=`` to the function that groups by it.
@@ -247,7 +247,7 @@ def predict(
     if in_training is not None:
         frame["in_training"] = frame["item_id"].map(in_training).astype("boolean")
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
-        raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
+        raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, such as {min(lacking)}")
     if others := set(frame["model"]) - {model.name}:
         raise DataError(f"the predictions of {model.name!r} name another model, {min(others)!r}")
     info |= {"device": made.device, "seconds": seconds, "training": training}

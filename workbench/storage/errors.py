@@ -61,9 +61,9 @@ def reading(
 ) -> Iterator[None]:
     """Convert every error of a block that only reads a file into one DataError.
 
-    An unchecked file can make a parser fail in any way, so any exception is the file's fault here, and so is
-    the panic of a library in Rust: keep the block to reading and parsing. An error for lack of memory stays
-    what it is, and that of a full disk, where something is stored on the way (a download), keeps its words.
+    An unchecked file can make a parser fail in any way, so any exception counts as the file's fault, as does
+    the panic of a library in Rust: keep the block to reading and parsing. Errors for lack of memory stay as
+    they are; those of a full disk, where something is stored on the way (a download), keep their message.
     `what` says what the file is, such as "this vocabulary", and `line` which line is read.
     """
     try:

@@ -24,8 +24,8 @@ def data_home() -> Path:
 
     ``$WORKBENCH_HOME`` where it is set; else ``data/`` of the checkout that this package runs from; else the
     platform's folder for the data of a user's programs, such as ``~/.local/share/lambada-workbench`` on
-    Linux. What is computed again when it is missing lies in `cache_home`. DataError if the variable names
-    something else than a folder, or one that may not be looked at.
+    Linux. Results that can be computed again are in `cache_home`. DataError if the variable does not name a
+    folder that can be read.
     """
     if home := _home_in_environment():
         return home
@@ -84,8 +84,8 @@ def number_in_environment(variable: str, default: float, unit: str) -> float:
 def resource(*parts: str) -> Path:
     """Return the path of a file or folder that ships with the project.
 
-    The wheel has all of them in one folder. In a checkout they lie in ``data/``, and those that are no data,
-    such as ``notebooks``, at its top.
+    The wheel has all of them in one folder. In a checkout they are in ``data/``; others, such as
+    ``notebooks``, are at its top.
     """
     if not in_checkout():
         return (_PACKAGE / "_data").joinpath(*parts)

@@ -202,7 +202,7 @@ def pooled(
     decide: Model[Floats2d, Floats2d],
     groups: Callable[[Sequence[Any]], Groups],
 ) -> Model[Any, list[Floats2d]]:
-    """Return a model from documents to scores, an array a document.
+    """Return a model from documents to scores, an array per document.
 
     `reader` makes a table of features of each document, `encode` vectors of the tables (tokens, width).
     Each vector is joined with the mean and the maximum of the tokens that have its number in `groups`, for

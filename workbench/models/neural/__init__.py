@@ -1,4 +1,4 @@
-"""Neural language models that are trained here: one file a family, network and predictor together.
+"""Neural language models that are trained here: one file per family, network and predictor together.
 
 `model` is what all predictors share, training included; `scoring` computes log-probabilities and exact ranks,
 `cache` adds a continuous cache; `network` and `softmax` are what networks share. A new family is a

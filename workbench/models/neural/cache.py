@@ -118,7 +118,8 @@ class CachedNeural(NetworkPredictor, Wrapper):
     ) -> CachedNeural:
         """Return the same with the options that do best on items: development or validation data.
 
-        The network reads each passage once; items with candidates or answers of several tokens once a trial.
+        The network reads each passage once; items with candidates or with answers of several tokens are read
+        once per trial.
 
         Parameters
         ----------
@@ -133,7 +134,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
         Returns
         -------
         CachedNeural
-            Its ``.trials`` is a DataFrame, one row a setting and set: weight, flatness, set (data set and
+            Its ``.trials`` is a DataFrame, one row per setting and set: weight, flatness, set (data set and
             split), n, accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
         return self._tuned(sets, by, weight=weights, flatness=flatnesses)

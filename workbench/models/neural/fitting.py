@@ -271,7 +271,7 @@ def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> 
             return home
     if folder is not None and file.exists():  # in the cache, the name of the folder is the key
         raise DataError(
-            "this folder holds a training with other texts or options, or a damaged one", file=file,
+            "this folder holds a training with different texts or options, or a damaged one", file=file,
             hint="name another folder, or remove it",
         )  # fmt: skip
     write_atomic(file, json.dumps({"key": key, **config}, indent=1))

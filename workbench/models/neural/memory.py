@@ -174,7 +174,7 @@ class MemoryNetwork(Neural):
         Share of the units that is cut off at 0 after each hop.
     chunk : int, default 64
         Words of each row that are computed at once; changes nothing but memory and speed. Their scores are
-        rows * chunk * (chunk + memory) numbers a hop.
+        rows * chunk * (chunk + memory) numbers per hop.
 
     Defaults of the others: dropout 0 (of the last query), tied False (if True, the softmax has the weights
     by which memories are found, A; the papers have a third set), softmax "adaptive", epochs 1, rows 64,

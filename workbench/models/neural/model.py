@@ -125,7 +125,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     ) -> Self:
         """Train a network, or find the one that was trained of the same texts and options.
 
-        They are kept in ``cache/neural``. A training that was interrupted or killed goes on from its last
+        Networks are stored in ``cache/neural``. A training that was interrupted resumes from its last
         checkpoint when `fit` is called again with the same arguments.
 
         Parameters
@@ -137,7 +137,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         lower : bool, optional
             Lower-case the texts, and the items: yes by default; a corpus is as it is.
         tokenised : bool, optional
-            Whether the texts are tokens with blanks between them; told from the texts by default.
+            Whether the texts are tokens with spaces between them; recognised by default.
         development : Items, optional
             On these, at most `evaluate_on` of them drawn by seed, accuracy, perplexity and median rank are
             measured while it is trained; with ``patience`` (evaluations without a better one) it stops
@@ -176,7 +176,8 @@ class Neural(TrainedNetwork, NetworkPredictor):
         )
         window, length = sizes.get("window"), batching.get("length", 0)
         if window is not None and length > window:
-            raise DataError(f"rows of {length} words, and a window of {window}", hint=f"pass length={window}")
+            problem = f"expected a length of at most {window}, the window, got {length}"
+            raise DataError(problem, hint=f"pass length={window}")
         corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
         checked_for = check_held_out(corpus, held_out)
         stream = EncodedText.of(corpus, vocabulary)

@@ -195,7 +195,9 @@ class SupCBOW(Neural):
                 vocabulary=len(stream.vocabulary), held_out=options.get("held_out") )  # fmt: skip
         vectors = _vectors(cbow, stream)
         if options.get("dimensions", vectors.shape[1]) != vectors.shape[1] or "vectors" in options:
-            raise DataError(f"the vectors that are added have {vectors.shape[1]} dimensions, of cbow")
+            raise DataError(
+                f"cbow decides the vectors, of {vectors.shape[1]} dimensions", hint="pass cbow alone"
+            )
         options |= {"dimensions": vectors.shape[1], "vectors": cache.digest(vectors.tobytes())}
         token = _initial.set(vectors)
         try:

@@ -95,7 +95,7 @@ def count(
     """Count the n-grams of a corpus, of all orders up to one.
 
     A sentence has one ``<s>`` before it and one ``</s>`` after it, as in SRILM and KenLM; no
-    n-gram reaches from one sentence into the next. Memory holds 4 bytes a token and 12 a listed n-gram,
+    n-gram reaches from one sentence into the next. Memory holds 4 bytes per token and 12 per listed n-gram,
     besides the block that is sorted.
 
     Parameters
@@ -112,7 +112,7 @@ def count(
         says which words there are; none is less than the one before. What an n-gram begins or ends
         with is seen as often at least, so it is listed too.
     folder : path, optional
-        Where temporary files lie, of up to 12 bytes a token, if there is more than one block. By
+        Where temporary files lie, of up to 12 bytes per token, if there is more than one block. By
         default the system's temporary folder.
 
     Raises

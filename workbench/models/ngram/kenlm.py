@@ -65,7 +65,7 @@ def estimate(
         ``lmplz`` reserves.
     prefix : Path
         Beginning of the names of the files to write (:mod:`workbench.models.ngram.kenlm_records`). Their
-        folder also has the temporary files, some 20 bytes a token and order; what a failure leaves there is
+        folder also has the temporary files, some 20 bytes per token and order; what a failure leaves there is
         for the caller to remove.
     order : int
         Length of the longest n-grams.

@@ -409,7 +409,7 @@ class CachedNGram(Wrapper, PositionScorer):
         Returns
         -------
         CachedNGram
-            Its ``.trials`` is a DataFrame, one row a weight and set: weight, set (data set and split), n,
+            Its ``.trials`` is a DataFrame, one row per weight and set: weight, set (data set and split), n,
             accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
         return self._tuned(sets, by, weight=weights)

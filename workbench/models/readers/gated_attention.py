@@ -51,7 +51,7 @@ class GatedAttentionModule(ReaderModule):
     dropout : float
         Dropout between layers, as in the authors' code.
     feature : bool
-        Whether the last layer is told which tokens are in the query (the paper's qe-comm).
+        Whether the last layer knows which tokens are in the query (the paper's qe-comm).
     """
 
     def __init__(

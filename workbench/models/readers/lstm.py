@@ -36,7 +36,7 @@ Vectors = Float[Tensor, "rows time width"]
 class QueryLSTM(LSTM):
     """An LSTM language model that ranks candidates by the probability of the query with each in the blank.
 
-    It is trained on running text whose case is kept, as the paper's LSTMs were; the optimiser is AdamW, the
+    It is trained on running text in its own case, as the paper's LSTMs were; the optimiser is AdamW, the
     paper's SGD. `fit` takes the options of :class:`LSTM`.
 
     Notes
@@ -228,7 +228,8 @@ class ContextualLSTM(Reader):
     """An LSTM that reads the query word by word, and attends to windows of the context; made by `fit`.
 
     It learns to predict all words of the queries of questions. The paper trained it on running text, which
-    "proved much more effective" there. Case is kept by default; the optimiser is AdamW, the paper's SGD.
+    "proved much more effective" there. The text keeps its case by default; the optimiser is AdamW, the
+    paper's SGD.
     Words outside the vocabulary share one probability, so candidates among them tie.
 
     Notes

@@ -221,7 +221,9 @@ class WindowMemoryModule(SoftMemoryModule):
         check_option("windows", windows, ("candidates", "all"))
         check_option("targets", targets, TARGETS)
         if targets == "text" and (windows != "all" or not self_supervised):
-            raise DataError("text has no candidates", hint="pass windows='all', self_supervised=True")
+            raise DataError(
+                "targets='text' needs all windows", hint="pass windows='all', self_supervised=True"
+            )
         check_value("window", window, window > 0 and window % 2 == 1, "an odd number of words")
         width = _WIDTHS[self_supervised] if width is None else width
         super().__init__(n_ids, width=width, hops=hops, time=time, tied=tied)

@@ -103,7 +103,7 @@ class Reader(TrainedNetwork, Predictor):
         Where it computes: a GPU where there is one.
     name : str, optional
     attention : bool, default False
-        Whether predictions have the column ``attention``: where it attention, one weight a token.
+        Whether predictions have the column ``attention``, with one weight per token.
     """
 
     fitted_on = "items"
@@ -157,7 +157,7 @@ class Reader(TrainedNetwork, Predictor):
     ) -> Self:
         """Train a network on questions, or find the one of the same questions and options.
 
-        They are kept in ``cache/readers``. A training that was interrupted or killed goes on from its last
+        Networks are stored in ``cache/readers``. A training that was interrupted resumes from its last
         checkpoint when `fit` is called again with the same arguments.
 
         Parameters
@@ -276,7 +276,7 @@ class Reader(TrainedNetwork, Predictor):
         return [looks[row] for row in range(len(items))]
 
     def _token_attention(self, items: Items) -> list[list[float]]:
-        """Return where the network looked: one weight a token, that of a window on the word in its centre."""
+        """Return the attention: one weight per token; that of a window is on the word in its centre."""
         window = getattr(self.network, "window", 0)
         looks = zip(items, self.attend(items), strict=True)
         return [look.by_token(item, window=window) for item, look in looks]
