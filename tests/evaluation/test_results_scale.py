@@ -123,7 +123,7 @@ def test_a_filter_makes_the_columns_that_it_names(monkeypatch):
     frame_of = Comparison.frame_of
     monkeypatch.setattr(Comparison, "frame_of", lambda *args: (asked.append(args[1]), frame_of(*args))[1])
     view = listening(wb.compare(items, runs, None))
-    ask(view, type="query", state={"where": "`model 1: rank` <= 5"}, lane="a")
+    ask(view, type="query", state={"where": "`model 1: rank` <= 5"}, request="a")
     assert [set(names) for names in asked] == [{"model 1: rank"}]
     assert len(view.selection) == int((whole["model 1: rank"] <= 5).sum()) > 0
     view.close()
@@ -179,7 +179,7 @@ def test_a_page_is_answered_while_many_models_are_resampled(monkeypatch):
     note = {"type": "note", "text": "resampling 3 models for intervals and tests"}
     assert ask(view, type="measure") == [note], "a page that hears nothing says that the kernel is silent"
     assert started.wait(60)
-    (answer,) = ask(view, type="query", state={"sort": "disagreement"}, lane="a")
+    (answer,) = ask(view, type="query", state={"sort": "disagreement"}, request="a")
     assert (answer["type"], answer["state"]["sort"]) == ("view", "disagreement")
     assert ask(view, type="measure") == [note], "it is under way"
     goes_on.set()

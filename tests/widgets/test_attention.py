@@ -203,7 +203,7 @@ def view(*models, items=ITEMS, **options):
 
 def test_the_page_gets_the_passage_with_weights_and_the_strongest_parts():
     widget = view()
-    (message,) = ask(widget, type="open", lane="show")
+    (message,) = ask(widget, type="open", request="show")
     p, attention, item = message["passage"], widget.weights, ITEMS[0]
     assert (message["n"], message["index"], message["row"], p["id"]) == (3, 0, "", item.item_id)
     assert [group for group, _ in p["groups"]] == ["hop 1", "hop 2"]
@@ -233,7 +233,7 @@ def test_the_page_gets_the_passage_with_weights_and_the_strongest_parts():
 
 def test_walking_choosing_and_setting_from_python():
     widget = view(Windows(), Windows("heads", HEADS))
-    (message,) = ask(widget, type="show", lane="show", index=1, row="hop 2")
+    (message,) = ask(widget, type="show", request="show", index=1, row="hop 2")
     assert (message["index"], message["row"]) == (1, "hop 2")
     assert (widget.row, widget.current_id) == ("hop 2", "x/dev/1")
     (message,) = ask(widget, type="show", index=99, model="heads")
@@ -248,7 +248,7 @@ def test_walking_choosing_and_setting_from_python():
         with pytest.raises(DataError):
             setattr(widget, name, value)
         assert (widget.current_id, widget.model, widget.row) == ("x/dev/1", "heads", "layer 2")
-    (message,) = ask(widget, type="show", lane="show", index=1, row="hop 9")
+    (message,) = ask(widget, type="show", request="show", index=1, row="hop 9")
     assert message["type"] == "error"
     assert "no row 'hop 9'" in message["message"]
     assert widget.row == "layer 2"
@@ -265,8 +265,8 @@ def test_weights_are_asked_for_once_and_errors_of_an_item_are_shown():
     assert model.asked == ["x/dev/0", "x/dev/1"]
     model.attend = lambda _items: 1 / 0
     widget._sources["windows"] = model.attend
-    (message,) = ask(widget, type="show", lane="show", index=2)
-    assert message == {"type": "error", "lane": "show", "from": None, "message": "division by zero"}
+    (message,) = ask(widget, type="show", request="show", index=2)
+    assert message == {"type": "error", "request": "show", "from": None, "message": "division by zero"}
     assert widget.current_id == "x/dev/1"
     widget.close()
 
@@ -306,7 +306,7 @@ def test_predictions_show_their_column():
         assert list(widget.weights.spans) == [tuple(span) for span in spans.tolist()]
         assert widget.weights.row_weights().tolist() == row[row > 0].tolist()
         assert widget.weights.prediction == frame["prediction"][0]
-    (message,) = ask(widget, type="show", lane="show", index=2)
+    (message,) = ask(widget, type="show", request="show", index=2)
     assert "'one' have no attention for 'x/dev/2'" in message["message"]
     wrong = frames[0].assign(attention=[[0.5], [0.5]])
     refused(wb.attention, wrong, ITEMS[:1])
@@ -395,7 +395,7 @@ def test_the_figure_hides_what_the_view_hides(tmp_path):
     wide = widget.save(tmp_path / "wide.png", width="8.5cm", dpi=300).read_bytes()
     assert struct.unpack(">I", wide[16:20])[0] == pytest.approx(8.5 / 2.54 * 300, abs=2)
     listening(widget)
-    assert ask(widget, type="figure", lane="figure", kind="svg")[0]["name"] == "attention.svg"
+    assert ask(widget, type="figure", request="figure", kind="svg")[0]["name"] == "attention.svg"
     widget.close()
     for reject in (
         lambda: charts.attention_map(ITEMS[1], Windows().attend(ITEMS[:1])[0]),

@@ -156,7 +156,7 @@ def test_a_tag_on_one_set_of_ones_own_is_not_on_another(options):
 
 
 @pytest.mark.parametrize(
-    ("message", "lane", "part"),
+    ("message", "name", "part"),
     [
         ({"type": "nonsense"}, None, "nonsense"),
         ({"type": "query", "state": {"search": "(", "regex": True}}, "query", "Invalid regular"),
@@ -170,13 +170,13 @@ def test_a_tag_on_one_set_of_ones_own_is_not_on_another(options):
         ({"type": "note", "id": "x/dev/0", "note": "\ud800"}, None, "surrogate"),
     ],
 )
-def test_what_goes_wrong_is_answered_and_changes_nothing(message, lane, part):
+def test_what_goes_wrong_is_answered_and_changes_nothing(message, name, part):
     browser = wb.browse(clozes(*TEXTS), state={"search": "rained"})
     sent = listening(browser).sent
     before = (browser.state, browser._listing.version, len(browser.selection))
-    browser._handle_message(browser, message | {"lane": lane}, [])
+    browser._handle_message(browser, message | {"request": name}, [])
     answer = one(sent, "error")
-    assert answer["lane"] == lane  # as it was asked
+    assert answer["request"] == name  # as it was asked
     assert part in answer["message"]
     assert (browser.state, browser._listing.version, len(browser.selection)) == before
 

@@ -294,7 +294,7 @@ def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
         right = RIGHT.loc[mask, "model 3"] + 2 * RIGHT.loc[mask, "model 0"]
         assert [row[2] for row in found["points"]] == right.tolist()
         ask(widget, type="query", state={"where": "", "facets": {}, "pair": None})
-        ask(widget, type="pick", row=found["points"][7][3], lane="pick")
+        ask(widget, type="pick", row=found["points"][7][3], request="pick")
         assert widget.current_id == IDS[mask].iloc[7]
     else:
         assert sum(count for *_, count in found["bins"]) == found["n"]
@@ -354,7 +354,9 @@ def test_an_item_is_put_into_the_widget_that_asks():
     put = []
     made = listening(compare(ITEMS, FRAMES, TABLE, resamples=9, ask=SimpleNamespace(put=put.append)))
     assert ask(made, type="open")[0]["asks"]
-    assert ask(made, type="ask", lane="ask", id=made.current_id) == [{"type": "asked", "id": made.current_id}]
+    assert ask(made, type="ask", request="ask", id=made.current_id) == [
+        {"type": "asked", "id": made.current_id}
+    ]
     assert [item.item_id for item in put] == [made.current_id]
 
 
@@ -663,8 +665,8 @@ def test_a_wrong_state_is_told_and_changes_nothing(widget, state):
     with pytest.raises(ValueError):  # noqa: PT011 - a DataError, or Python's own
         widget.state = state
     assert (widget.state, len(widget.selection)) == (before, n)
-    (answer,) = ask(widget, type="query", lane="query", state=state)
-    assert (answer["type"], answer["lane"], widget.state) == ("error", "query", before)
+    (answer,) = ask(widget, type="query", request="query", state=state)
+    assert (answer["type"], answer["request"], widget.state) == ("error", "query", before)
 
 
 def test_setting_a_state_tells_the_page(widget):

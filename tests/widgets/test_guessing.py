@@ -46,7 +46,7 @@ def make(tmp_path, items):
 
 def hear(game, kind, **message):
     """Let the page send a message; return the last one that came back."""
-    game._handle_message(game, {"type": kind, "lane": kind, "from": "page", **message}, [])
+    game._handle_message(game, {"type": kind, "request": kind, "from": "page", **message}, [])
     return game.sent[-1]
 
 
@@ -164,7 +164,7 @@ def test_every_answer_is_on_the_disk_and_the_same_call_goes_on(make):
     answer(again, page.tasks[4], "first")
     view = answer(game, page.tasks[4], "second")
     assert "answered before" in game.sent[-2]["message"]
-    assert (game.sent[-2]["lane"], game.sent[-2]["from"]) == ("answer", "page")
+    assert (game.sent[-2]["request"], game.sent[-2]["from"]) == ("answer", "page")
     assert view["page"]["tasks"][4]["guesses"] == ["first"]  # and the page is up to date
     answer(game, page.tasks[4], "first")  # sent again
     assert game.sent[-1]["type"] == "view"

@@ -84,7 +84,7 @@ def heard(widget, message):
 
 
 def opened(widget):
-    return [answer["type"] for answer in heard(widget, {"type": "open", "lane": "open"})]
+    return [answer["type"] for answer in heard(widget, {"type": "open", "request": "open"})]
 
 
 REFUSED = {"ask": {"text": "\ud800"}}
@@ -133,7 +133,7 @@ def test_whatever_a_state_is_set_to_it_is_whole_or_refused(name, data):
 
 
 @pytest.mark.parametrize("name", WIDGETS)
-def test_an_interrupt_of_the_kernel_frees_the_lane(name, monkeypatch):
+def test_an_interrupt_of_the_kernel_frees_the_request(name, monkeypatch):
     widget = listening(WIDGETS[name]())
 
     def interrupted(_message):
@@ -141,8 +141,13 @@ def test_an_interrupt_of_the_kernel_frees_the_lane(name, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(widget, "_on_open", interrupted)
-        (answer,) = heard(widget, {"type": "open", "lane": "choose", "from": "a page"})
-    expected = {"type": "error", "lane": "choose", "from": "a page", "message": "the kernel was interrupted"}
+        (answer,) = heard(widget, {"type": "open", "request": "choose", "from": "a page"})
+    expected = {
+        "type": "error",
+        "request": "choose",
+        "from": "a page",
+        "message": "the kernel was interrupted",
+    }
     assert answer == expected
     assert "error" not in opened(widget)
     widget.close()

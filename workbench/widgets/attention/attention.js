@@ -190,7 +190,7 @@ function render({ model, el }) {
   // ---- what the kernel says
   const handlers = {
     view(m) {
-      const newest = m.lane ? answered(m.lane) : !busy("show");
+      const newest = m.request ? answered(m.request) : !busy("show");
       if (!newest) return; // the reader is further on
       Object.assign(s, { n: m.n, index: m.index, models: m.models, model: m.model, row: m.row, passage: m.passage });
       complain("");
@@ -200,12 +200,12 @@ function render({ model, el }) {
       view.dataset.place = s.index;
     },
     file(m, buffers) {
-      answered(m.lane);
+      answered(m.request);
       download(m.name, buffers[0]);
     },
     error(m) {
-      if (m.lane) answered(m.lane);
-      if (m.lane === "show" && s.passage) { // what is drawn stays
+      if (m.request) answered(m.request);
+      if (m.request === "show" && s.passage) { // what is drawn stays
         const drawn = view.dataset.place;
         if (drawn !== undefined) s.index = Number(drawn);
         s.row = root.dataset.row;

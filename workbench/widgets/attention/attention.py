@@ -66,7 +66,7 @@ class AttentionView(Widget):
     scale = traitlets.Enum(["linear", "square root"], "linear").tag(sync=True)
     height = traitlets.Int(560, min=240).tag(sync=True)
     _runs: Sequence[Any] = ()  # that are stored
-    _lane: str | None = None  # of the request that is being answered
+    _request: str | None = None  # the name of the request that is being answered
 
     @closed_on_error
     def __init__(
@@ -189,20 +189,20 @@ class AttentionView(Widget):
     # -- what the page asks
 
     def _on_open(self, message: Mapping[str, Any]) -> None:
-        self._send_view(message.get("lane"))
+        self._send_view(message.get("request"))
 
     def _on_show(self, message: Mapping[str, Any]) -> None:
         """Show an item by its index; a model or row that is not named stays."""
         index = min(max(0, int(message["index"])), len(self._items) - 1)
         item_id = self._items.frame["item_id"].iloc[index] if len(self._items) else ""
         before, changes = self.state, {name: message[name] for name in ("model", "row") if name in message}
-        self._lane = message.get("lane")
+        self._request = message.get("request")
         try:
             self.state = before | changes | {"current": item_id}
             if self.state == before:
                 self._send_view()
         finally:
-            self._lane = None
+            self._request = None
 
     def _on_figure(self, message: Mapping[str, Any]) -> None:
         """Send the figure as a file."""
@@ -211,7 +211,9 @@ class AttentionView(Widget):
         suffix = message["kind"]
         with TemporaryDirectory() as folder:
             content = self.save(Path(folder) / f"attention.{suffix}").read_bytes()
-        self.send({"type": "file", "lane": message.get("lane"), "name": f"attention.{suffix}"}, [content])
+        self.send(
+            {"type": "file", "request": message.get("request"), "name": f"attention.{suffix}"}, [content]
+        )
 
     # -- how it is answered
 
@@ -237,7 +239,7 @@ class AttentionView(Widget):
         text = fixed(tau, 2, sign=True)
         return shaded_passage(item, {"m": mentions(item)}, shading) | {"tau": text, "n": len(spans)}
 
-    def _send_view(self, lane: str | None = None) -> None:
+    def _send_view(self, request: str | None = None) -> None:
         view: dict[str, Any] | None = None
         item, row = self.current, self.row
         if item is not None:
@@ -245,7 +247,7 @@ class AttentionView(Widget):
             view = attention_view(item, attention, row) | {"influence": self._influence(item, attention, row)}
         self.send(
             {
-                "type": "view", "lane": lane or self._lane, "n": len(self._items),
+                "type": "view", "request": request or self._request, "n": len(self._items),
                 "index": self._row_of.get(self.current_id, -1), "models": list(self._sources),
                 "model": self.model, "row": row, "passage": view,
             }

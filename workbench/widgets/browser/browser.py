@@ -283,7 +283,7 @@ class Browser(ListWidget):
         }
         self._write(picked, {item_id: {"tags": row} for item_id, row in new.items()})
         self._label()
-        self._send_view(message.get("lane"))
+        self._send_view(message.get("request"))
 
     def _on_note(self, message: Mapping[str, Any]) -> None:
         self._mark(message["id"], note=message["note"])

@@ -254,7 +254,9 @@ class Compare(ListWidget):
         except MemoryError as error:
             self._resampling = False
             self._send_progress()
-            self.send({"type": "error", "lane": None, "message": f"The models were not resampled: {error}"})
+            self.send(
+                {"type": "error", "request": None, "message": f"The models were not resampled: {error}"}
+            )
             return
         with self._lock:
             self._models, self._cells, self._resampling = models, cells, False
@@ -390,7 +392,7 @@ class Compare(ListWidget):
     def _on_progress(self) -> None:
         self._send_progress()
         if self._annotating.problem:
-            self.send({"type": "error", "lane": None, "message": self._annotating.problem})
+            self.send({"type": "error", "request": None, "message": self._annotating.problem})
 
     def _finish(self) -> None:
         if self._cells is None:

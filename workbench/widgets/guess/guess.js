@@ -56,7 +56,7 @@ function render({ model, el }) {
   root.style.setProperty("--wg-height", `${model.get("height")}px`);
   el.append(root);
   const kernel = requestQueue(model, root, complain);
-  const request = (lane, message) => kernel.ask(lane, { from: uid, ...message });
+  const request = (name, message) => kernel.ask(name, { from: uid, ...message });
 
   // ---- where the reader is
   const page = () => s.state?.page ?? null;
@@ -289,7 +289,7 @@ function render({ model, el }) {
   // ---- what the kernel says
   const handlers = {
     view(m) {
-      if (m.from === uid && m.lane) kernel.answered(m.lane);
+      if (m.from === uid && m.request) kernel.answered(m.request);
       const before = s.state;
       const [oldPage, oldTask] = [page()?.id, task()];
       const focused = root.contains(document.activeElement);
@@ -301,7 +301,7 @@ function render({ model, el }) {
         }
       }
       const same = before && m.stage === before.stage && page()?.id === oldPage;
-      if (m.from === uid && m.lane?.startsWith("answer ")) settle(m.lane);
+      if (m.from === uid && m.request?.startsWith("answer ")) settle(m.request);
       if (!same) {
         s.place = firstOpen(0);
         s.pending.clear();
@@ -312,10 +312,10 @@ function render({ model, el }) {
       if (focused && (moved || !root.contains(document.activeElement) || s.place >= tasks().length)) focus();
     },
     error(m) {
-      if (m.from === uid && m.lane) kernel.answered(m.lane);
+      if (m.from === uid && m.request) kernel.answered(m.request);
       if (m.from !== uid && m.from) return; // of another view
-      if (m.lane?.startsWith("answer ")) {
-        const key = settle(m.lane);
+      if (m.request?.startsWith("answer ")) {
+        const key = settle(m.request);
         const index = tasks().findIndex((item) => keyOf(item) === key);
         if (index >= 0) s.place = index;
         s.drawn = "";
@@ -326,8 +326,8 @@ function render({ model, el }) {
     },
   };
   /** An answer is no longer under way; return its key. */
-  function settle(lane) {
-    const key = [...s.pending].find((each) => `answer ${each}`.replace(/[^\x20-\x7e]/g, "?") === lane);
+  function settle(request) {
+    const key = [...s.pending].find((each) => `answer ${each}`.replace(/[^\x20-\x7e]/g, "?") === request);
     s.pending.delete(key);
     return key;
   }

@@ -267,8 +267,8 @@ class Guess(Widget):
         self._send_view(message)
 
     def _refuse(self, message: Mapping[str, Any], error: DataError) -> None:
-        lane = {name: message.get(name) for name in ("lane", "from")}
-        self.send({"type": "error", **lane, "message": str(error)})
+        request = {name: message.get(name) for name in ("request", "from")}
+        self.send({"type": "error", **request, "message": str(error)})
         self._refresh()
         self._send_view({})
 
@@ -287,8 +287,8 @@ class Guess(Widget):
         }
 
     def _send_view(self, message: Mapping[str, Any]) -> None:
-        lane = {name: message.get(name) for name in ("lane", "from")}
-        self.send({"type": "view", **lane, **self._state()})
+        request = {name: message.get(name) for name in ("request", "from")}
+        self.send({"type": "view", **request, **self._state()})
 
     def _state(self) -> dict[str, Any]:
         """Return what is drawn: the open page, the answers of the last one, or the end of the game."""

@@ -44,9 +44,9 @@ function filterBoxes(c, placeholder, searchState) {
   return {
     search, line, completions, refuse,
     /** Show the state of a view. */
-    follow({ state, lane }) {
+    follow({ state, request }) {
       if (search.value.trim() !== state.search.trim()) search.value = state.search;
-      if (line.value !== state.where && (document.activeElement !== line || lane === "query")) line.value = state.where;
+      if (line.value !== state.where && (document.activeElement !== line || request === "query")) line.value = state.where;
       line.placeholder = placeholder();
       refuse(false);
     },

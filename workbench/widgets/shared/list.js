@@ -58,7 +58,7 @@ function shareState(c, model, outer, complain, extraHandlers) {
   });
   const handlers = {
     view(m) {
-      const newest = m.lane ? c.answered(m.lane) : !c.busy("query");
+      const newest = m.request ? c.answered(m.request) : !c.busy("query");
       c.before?.(m);
       Object.assign(s, m, { asked: null, rows: new Map(m.rows.map((row, i) => [m.start + i, row])), waiting: false });
       if (newest) { // else the reader has typed on: the boxes are theirs
@@ -86,13 +86,13 @@ function shareState(c, model, outer, complain, extraHandlers) {
       c.drawPassage();
     },
     error(m) {
-      if (m.lane === "query") { // what is refused is not drawn
-        c.drop(m.lane);
+      if (m.request === "query") { // what is refused is not drawn
+        c.drop(m.request);
         c.forget();
         c.filters.refuse();
       }
-      if (m.lane) c.answered(m.lane);
-      complain(m.lane === "query" ? refusal(m.message) : m.message);
+      if (m.request) c.answered(m.request);
+      complain(m.request === "query" ? refusal(m.message) : m.message);
       c.redraw();
     },
     ...extraHandlers,

@@ -58,7 +58,7 @@ class ListWidget(Widget):
     _annotations: pd.DataFrame
     _shadings: Mapping[str, Shading]
     height: Any
-    _lane: str | None = None  # of the request that is being answered
+    _request: str | None = None  # the name of the request that is being answered
 
     def _shade(self, items: Items, **frames: Any) -> None:
         """Set what passages can be shaded by, which is named in the line of Python."""
@@ -102,17 +102,17 @@ class ListWidget(Widget):
     # -- what the page asks
 
     def _on_open(self, message: Mapping[str, Any]) -> None:
-        self._send_view(message.get("lane"))
+        self._send_view(message.get("request"))
 
     def _on_query(self, message: Mapping[str, Any]) -> None:
         """Change entries of the state."""
-        before, self._lane = self.state, message.get("lane")
+        before, self._request = self.state, message.get("request")
         try:
             self.state = before | dict(message.get("state") or {})
-            if self._lane is not None or self.state == before:  # nothing has changed but the item
+            if self._request is not None or self.state == before:  # nothing has changed but the item
                 self._send_view()
         finally:
-            self._lane = None
+            self._request = None
 
     def _on_rows(self, message: Mapping[str, Any]) -> None:
         start, version = max(0, int(message["start"])), self._listing.version
@@ -139,9 +139,9 @@ class ListWidget(Widget):
         passage = self._passage(int(self._listing.rows[index])) if index >= 0 else None
         self.send({"type": "passage", "version": self._listing.version, "index": index, "passage": passage})
 
-    def _send_view(self, lane: str | None = None) -> None:
-        lane, self._lane = lane or self._lane, None
-        self.send(self._view() | {"lane": lane})
+    def _send_view(self, request: str | None = None) -> None:
+        request, self._request = request or self._request, None
+        self.send(self._view() | {"request": request})
 
     def _view(self) -> dict[str, Any]:
         """Return the view as the page draws it: only the visible rows and one passage."""

@@ -66,15 +66,15 @@ function hideStaticPage(model, root) {
   };
 }
 
-/** Queue of requests to the kernel: one active request a lane, and the newest one waits.
+/** Queue of requests to the kernel: one message per name of a request is under way, and the newest one waits.
 
-    `root` names the lanes whose answer is awaited (data-waits). Where no answer comes in time, `complain` is called.
+    `root` names the requests whose answer is awaited (data-waits). Where no answer comes in time, `complain` is called.
 */
 function requestQueue(model, root, complain) {
-  const lanes = {}; // by name: {next}, while a request is under way
+  const requests = {}; // by name: {next}, while an answer is awaited
   let clock = null;
   const live = hideStaticPage(model, root);
-  const draw = () => { root.dataset.waits = Object.keys(lanes).join(" "); };
+  const draw = () => { root.dataset.waits = Object.keys(requests).join(" "); };
   const send = (message) => {
     clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
     try {
@@ -83,19 +83,19 @@ function requestQueue(model, root, complain) {
       complain(SILENCE);
     }
   };
-  const ask = (lane, message) => {
-    if (lane in lanes) lanes[lane].next = message;
+  const ask = (request, message) => {
+    if (request in requests) requests[request].next = message;
     else {
-      lanes[lane] = {};
-      send({ ...message, lane });
+      requests[request] = {};
+      send({ ...message, request });
     }
     draw();
   };
   /** Handle an answer: send the waiting request; return whether it was the newest. */
-  const answered = (lane) => {
-    const next = lanes[lane]?.next;
-    delete lanes[lane];
-    if (next) ask(lane, next);
+  const answered = (request) => {
+    const next = requests[request]?.next;
+    delete requests[request];
+    if (next) ask(request, next);
     draw();
     return !next;
   };
@@ -110,7 +110,7 @@ function requestQueue(model, root, complain) {
     root.remove();
   };
   draw();
-  return { send, ask, answered, onAnyAnswer, end, waiting: (lane) => lanes[lane]?.next, busy: (lane) => lane in lanes, drop: (lane) => delete lanes[lane]?.next };
+  return { send, ask, answered, onAnyAnswer, end, waiting: (request) => requests[request]?.next, busy: (request) => request in requests, drop: (request) => delete requests[request]?.next };
 }
 
 /** Copy a text; return whether that worked. `near` is a node of the widget, for pages without a clipboard. */

@@ -213,8 +213,8 @@ def closed_on_error(constructor: Callable[..., None]) -> Callable[..., None]:
 class Widget(anywidget.AnyWidget):
     """A widget that answers messages of its page, and keeps a static page in the notebook.
 
-    A message has a ``type``; the method ``_on_<type>`` answers it. It may name a ``lane``, in which the page
-    sends one request at a time, and its sender (``from``): both come back with an error.
+    A message has a ``type``; the method ``_on_<type>`` answers it. It may name its ``request``, of which
+    the page sends one at a time, and its sender (``from``): both come back with an error.
     """
 
     saved_key = traitlets.Unicode("").tag(sync=True)
@@ -259,10 +259,10 @@ class Widget(anywidget.AnyWidget):
         self._has_page = True
         try:
             with self._lock:  # an older view must not come last
-                self._answer({"lane": None, "from": "", **message})
+                self._answer({"request": None, "from": "", **message})
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
             text = "the kernel was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-            names = {name: message.get(name) for name in ("lane", "from")}
+            names = {name: message.get(name) for name in ("request", "from")}
             self.send({"type": "error", **names, "message": text})
 
     def _answer(self, message: Mapping[str, Any]) -> None:
