@@ -75,7 +75,7 @@ def test_no_column_has_perplexities_with_and_without_the_end_of_the_word(written
     pair = three.pairs().query("a == 1 and b == 2").iloc[0]  # of their sub-tokens, which are equal
     assert pair[["log_prob_difference", "log_prob_difference_low"]].tolist() == [0, 0]
     for each in (both, apart):
-        assert any("without the end of the word: “org/tiny”. Differences" in text for text in each.warnings)
+        assert any("as “org/tiny” leaves it out" in text for text in each.warnings)
     assert significance(theirs, ours).log_prob_difference == 0
     assert significance(theirs, alone).log_prob_difference is None
 
@@ -128,7 +128,7 @@ def test_logs_before_and_after_the_change_of_the_beginning_are_not_compared_in_s
     assert result.labels == ["org/tiny #1", "org/tiny #2"]
     assert result.table()["bos"].tolist() == ["omitted", "tokenizer"]
     (warning,) = result.warnings
-    assert "Beginning of the text: omitted (“org/tiny #1”); tokenizer (“org/tiny #2”)" in warning
+    assert "without BOS (“org/tiny #1”); left to the tokenizer (“org/tiny #2”)" in warning
     assert "|bos:omitted|" in evaluate(frames[0])["signature"].iloc[0]
 
 

@@ -120,13 +120,14 @@ def test_the_page_is_told_what_the_comparison_says(widget):
     for row in pairs.to_dict("records"):
         ahead, behind = whole["pairs"][row["a"]][row["b"]], whole["pairs"][row["b"]][row["a"]]
         assert (ahead["text"], behind["text"]) == (points(row["difference"]), points(-row["difference"]))
-        assert ahead["told"].startswith(f": {row['n_only_a']:,} items; the other way: {row['n_only_b']:,}.")
-        mde = f"{100 * row['mde']:.1f}" + " (observed: smaller)" * (abs(row["difference"]) < row["mde"])
-        tested = (
-            f" p {p_value(row['p'])}, Holm {p_value(row['p_holm'])}; smallest detectable difference {mde}"
-        )
-        assert ahead["told"].endswith(tested)
-        assert ahead["mde"] == [mde, "found in 80 % of such comparisons"]
+        assert ahead["about"].startswith(f": {row['n_only_a']:,} items; the other way: {row['n_only_b']:,}.")
+        tested, mde = f" p {p_value(row['p'])}, Holm {p_value(row['p_holm'])}", ["", ""]
+        if row["p"] >= 0.05:
+            text = f"{100 * row['mde']:.1f}" + " (observed: smaller)" * (abs(row["difference"]) < row["mde"])
+            tested += f"; smallest detectable difference {text}"
+            mde = [text, "found in 80 % of such comparisons"]
+        assert ahead["about"].endswith(tested)
+        assert ahead["mde"] == mde
         assert ahead["sure"] == behind["sure"] == (row["p_holm"] < 0.05)
     assert view["n"] == view["slices"]["n"] == len(ITEMS)
     assert view["state"]["column"] == widget.column == "target_class"
@@ -147,7 +148,7 @@ def test_clicks_are_facets(widget):
     (view,) = ask(widget, type="query", state={"facets": cell("model 2", "model 1", "both wrong")})
     assert (view["cell"], view["cell_text"]) == ([2, 1, "both wrong"], "model 2 and model 1 both wrong")
     (view,) = ask(widget, type="query", state={"facets": {"model 1: correct": [True]}})
-    assert (view["cell"], view["words"][0][0]) == (None, "model 1: correct: yes")
+    assert (view["cell"], view["words"][0][0]) == (None, "model 1 right")
     for column in LISTING.comparison.columns:  # every group of bars
         (view,) = ask(widget, type="query", state={"facets": {}, "column": column})
         facets = [group["facet"] for group in view["slices"]["groups"]]
@@ -318,7 +319,8 @@ def test_models_are_differences_from_a_baseline(widget):
         k = wanted["a"]
         assert (row["k"], row["p"], row["sure"]) == (k, p_value(wanted["p_holm"]), wanted["p_holm"] < 0.05)
         assert row["difference"] == whole["pairs"][k][1]["difference"]
-        assert row["mde"] == whole["pairs"][k][1]["mde"]
+        assert bool(row["mde"][0]) == (wanted["p_holm"] >= 0.05)
+        assert row["mde"][0].startswith(f"{100 * wanted['mde']:.1f}" * bool(row["mde"][0]))
         for name, two in (("improvements", [k, 1]), ("regressions", [1, k])):
             (view,) = ask(widget, type="query", state={"facets": cell(LABELS[two[0]], LABELS[two[1]])})
             assert (view["n"], view["selected"]["two"]) == (row[name], two)
@@ -399,6 +401,19 @@ def test_a_difference_on_items_is_that_of_the_paired_test():
     assert np.isnan(made.pair(0, 1, mask & ~mask)["difference"])
 
 
+def test_long_names_are_cut_in_what_they_share():
+    family = "a model of a long family whose names say everything, layer"
+    names = ["short", *(f"{family} {k}" for k in (1, 12)), "x" * 100 + "end"]
+    short, *alike, long = messages.short_labels(names)
+    assert short == "short"
+    assert alike == [
+        "a model of a long family whose names say every…1",
+        "a model of a long family whose names say ever…12",
+    ]  # fmt: skip
+    assert long == "x" * 24 + "…" + "x" * 20 + "end"
+    assert {len(name) for name in (*alike, long)} == {48}
+
+
 def test_names_are_cut_where_they_are_alike():
     names = [
         "5-gram, Kneser-Ney",
@@ -408,10 +423,10 @@ def test_names_are_cut_where_they_are_alike():
         "model AB",
     ]
     cut = [
-        ("", names[0]),
+        ("5-gram, Kneser-", "Ney"),
         ("5-gram, Kneser-", "Ney, cache 0.1"),
         ("", names[2]),
-        ("", names[3]),
+        ("model ", "A"),
         ("model ", "AB"),
     ]
     assert messages.split_labels(names) == cut

@@ -71,7 +71,7 @@ def test_browse_shades_by_influence_with_the_sign_and_a_note():
     (view,) = ask(widget, type="open")
     shades = view["passage"]["shades"]
     assert (shades["label"], shades["unit"], shades["top"]) == ("influence", "nats", 2.0)
-    assert shades["signs"] == ["for the answer", "against the answer"]
+    assert shades["signs"] == ["supports the answer", "speaks against it"]
     by_share = {shade[0]: shade[1] for side in shades["pieces"] for shade in side if shade}
     assert list(by_share) == [0.25, -1.0]
     assert by_share[-1.0] == [
@@ -110,8 +110,9 @@ def test_browse_shades_by_surprisal_with_the_best_words(sample_ngram):
     widget.state = widget.state | {"shade": "difference in surprisal: two"}
     shades = widget.sent[-1]["passage"]["shades"]
     notes = [shade[1] for side in shades["pieces"] for shade in side if shade]
-    assert all(note[1].startswith("first model: ") and note[2].startswith("second model: ") for note in notes)
-    assert shades["signs"][0] == "more surprising for the first model"
+    first, second = (f"{model.name}: " for model in (sample_ngram.cached(0.3), sample_ngram))
+    assert all(note[1].startswith(first) and note[2].startswith(second) for note in notes)
+    assert shades["signs"][0] == f"more surprising for {sample_ngram.cached(0.3).name}"
     widget.close()
 
 

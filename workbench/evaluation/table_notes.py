@@ -33,10 +33,9 @@ ITEMS = "The models did not predict the same items: {each}; {n:,} are common to 
 TASK = "This is not the same task, so there is no p. {column}: {each}."
 PERPLEXITY = "Perplexities and ranks are not comparable. {column}: {each}."
 PROTOCOL = "The models were not evaluated alike. {column}: {each}."
-SUB_TOKENS = (
-    "Log-probabilities without the end of the word: {each}. Differences are of sub-tokens where all models"
-    " have these; else there are none."
-)
+BEGINNING = "Some texts begin with a BOS token, and some may not: {each}."
+SUB_TOKENS = "Differences in ln p leave out the end of the word for all models, as {each} leaves it out."
+NO_SUB_TOKENS = "The log-probabilities of {each} leave out the end of the word, so none of them is compared."
 UNKNOWN_ANSWERS = "Answers that are not among the words of the model count as wrong: {each}."
 BOUNDS = "Ranks that are only lower bounds, so median ranks may be too low: {each}."
 UNITS = "Intervals may be too narrow, and p too small: {each}."
@@ -47,9 +46,21 @@ _TENTH = 0.1
 _LONGEST = 60  # letters of a value
 _SENTENCES = {
     "unit": TASK, "vocabulary_size": PERPLEXITY, "unknown": PERPLEXITY, "filter": PROTOCOL,
-    "prompt": PROTOCOL, "detokenised": PROTOCOL, "bos": PROTOCOL,
+    "prompt": PROTOCOL, "detokenised": PROTOCOL, "bos": BEGINNING,
 }  # fmt: skip
 """The notes on columns of `VARIANT` in which models differ."""
+
+_VALUES: Mapping[str, Mapping[Any, str]] = {
+    "unknown": {
+        "unk": "the probability of <unk>", "shared": "a share of the probability of <unk>",
+        "none": "no probability",
+    },
+    "bos": {
+        "added": "with BOS", "text": "with BOS", "none": "without BOS", "omitted": "without BOS",
+        "tokenizer": "left to the tokenizer", "unknown": "not known",
+    },
+}  # fmt: skip
+"""The meaning of values of these columns."""
 
 
 def training_note(counts: Mapping[str, tuple[int, int]]) -> list[str]:
@@ -180,13 +191,17 @@ def _value_notes(tables: Mapping[str, pa.Table], of_items: set[str] | None) -> I
 def _differing(sentence: str, column: str, values: Mapping[str, set[Any]]) -> Iterator[str]:
     """Yield a sentence on a column if not all have the same values."""
     if len({frozenset(each) for each in values.values()}) > 1:
-        each = {label: ", ".join(sorted(map(_value_text, of_model))) for label, of_model in values.items()}
-        yield sentence.format(
-            column=label_of(column), each=_each({label: text or "not stated" for label, text in each.items()})
-        )
+        each = {
+            label: ", ".join(sorted(_value_text(column, value) for value in of_model))
+            for label, of_model in values.items()
+        }
+        missing = "open vocabulary" if column == "vocabulary_size" else "not stated"
+        names = {label: text or missing for label, text in each.items()}
+        yield sentence.format(column=label_of(column), each=_each(names))
 
 
-def _value_text(value: Any) -> str:
+def _value_text(column: str, value: Any) -> str:
+    value = _VALUES.get(column, {}).get(value, value)
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
@@ -210,13 +225,17 @@ def _candidates_note(candidates: Mapping[str, pa.Array]) -> str:
 
 def _sub_tokens_note(tables: Mapping[str, pa.Table]) -> list[str]:
     """Return a note if the log-probabilities of some models, not of all, are of the sub-tokens alone."""
-    events = {
-        label: is_uncorrected(log_probs(table), numbers(table, "log_prob_uncorrected"))
-        for label, table in tables.items()
-        if not np.isnan(log_probs(table)).all()
+    values = {
+        label: (log_probs(table), numbers(table, "log_prob_uncorrected")) for label, table in tables.items()
     }
-    alone = [label for label, is_alone in events.items() if is_alone]
-    return [SUB_TOKENS.format(each=_names(alone))] if 0 < len(alone) < len(events) else []
+    values = {label: pair for label, pair in values.items() if not np.isnan(pair[0]).all()}
+    alone = [label for label, pair in values.items() if is_uncorrected(*pair)]
+    if not 0 < len(alone) < len(values):
+        return []
+    for_all = not any(
+        np.isnan(uncorrected[~np.isnan(corrected)]).any() for corrected, uncorrected in values.values()
+    )
+    return [(SUB_TOKENS if for_all else NO_SUB_TOKENS).format(each=_names(alone))]
 
 
 def _each(values: Mapping[str, str]) -> str:

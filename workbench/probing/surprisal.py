@@ -61,7 +61,8 @@ def surprisal(
         counted with the word before), the first word where a tokenizer has no mark of the beginning. With
         `top_k`, ``top_words`` and ``top_log_probs`` (natural logarithms). With `against`, these columns of
         the other model, called ``surprisal_against`` and so on, and ``difference``, the surprisal less the
-        other model's: above 0 where the other one finds the word more probable.
+        other model's: above 0 where the other one finds the word more probable; ``attrs["models"]`` has the
+        names of both.
 
     Raises
     ------
@@ -87,6 +88,7 @@ def surprisal(
         other = _surprisal(against, items, top_k)[[*_VALUES, *_TOP][: None if top_k else len(_VALUES)]]
         frame = frame.join(other.add_suffix("_against"))
         frame["difference"] = frame["surprisal"] - frame["surprisal_against"]
+        frame.attrs["models"] = [model.name, against.name]
     return frame
 
 

@@ -46,7 +46,7 @@ def _labels() -> dict[str, ColumnLabel]:
 
 @cache
 def column_label(name: str) -> ColumnLabel:
-    """Return label, unit and tooltip of a column; for an unknown column its name without underscores."""
+    """Return label, unit and tooltip of a column; of an unknown column its name, as words."""
     if name in _labels():
         return _labels()[name]
     if method := _CORRECTIONS.get(name):
@@ -56,7 +56,7 @@ def column_label(name: str) -> ColumnLabel:
         if name.endswith(end) and stem:
             text = f"{bound.capitalize()} of the confidence interval."
             return ColumnLabel(f"{stem.label}, {bound}", stem.unit, text)
-    return ColumnLabel(name.replace("_", " ").strip() or name, "", "")
+    return ColumnLabel((name.replace("_", " ").strip() if name.isidentifier() else "") or name, "", "")
 
 
 def label(name: str, *, unit: bool = False) -> str:

@@ -1,11 +1,13 @@
 /* The passage browser. All data stays in the kernel; only the rows in view and one passage travel.
    Text from the data reaches the page through textContent alone, never as HTML. */
 
+const CHIPS = 5; // filters that are in sight beside the chosen ones
+
 function render({ model, el }) {
   const uid = `wb${Math.random().toString(36).slice(2, 9)}`;
   const s = {
-    state: { facets: {}, where: "", reveal: false, table: false }, fields: [], facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
-    shown: false, waiting: false, open: null, labels: [], words: [], code: "", asks: false, annotating: null, picked: new Set(), columnsBefore: true,
+    state: { facets: {}, where: "", reveal: false, table: false }, fields: [], facets: {}, names: {}, titles: {}, sorts: [], columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
+    shown: false, waiting: false, open: null, labels: [], words: [], code: "", origin: "", example: "", asks: false, annotating: null, picked: new Set(), columnsBefore: true,
   };
   const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags() };
 
@@ -13,22 +15,20 @@ function render({ model, el }) {
   const field = h("select", { class: "wb-field", "aria-label": "Search in", onchange: () => refilter() },
     ...["passage", "sentence", "answer"].map((name) => h("option", { value: name }, `in ${name}`)));
   const regex = toggle(".*", "Regular expression (RE2 syntax)", () => refilter());
-  const example = () => ("n_tokens" in s.names && "direct_speech" in s.names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition in SQL");
-  c.filters = filterBoxes(c, example, () => ({ search: c.filters.search.value, field: field.value, regex: on(regex) }));
+  c.filters = filterBoxes(c, () => ({ search: c.filters.search.value, field: field.value, regex: on(regex) }));
   const { search, line, completions } = c.filters;
-  c.valuesOf = (name) => (s.facets[name]?.kind === "choice" ? s.facets[name].bins.map(([facet]) => facet[0]) : []);
-  // Charts say it
-  const count = h("span", { class: "wb-count", role: typeof chartsOf === "undefined" ? "status" : null }, "…");
+  // Values that would give hidden targets away are not offered
+  c.valuesOf = (name) => (s.facets[name]?.kind === "choice" && (s.state.reveal || !s.facets[name].telling) ? s.facets[name].bins.map(([facet]) => facet[0]) : []);
+  c.status = listedCount(c);
   const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => c.clearAll() }, "Clear");
   const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", title: "Sort by", onchange: () => c.change({ sort: sort.value }) });
   const way = h("button", { class: "wb-button", type: "button", onclick: () => c.change({ sort: descends() ? sort.value : `-${sort.value}` }) });
   const reveal = toggle("Show targets", "Show every target from the start", () => c.change({ reveal: on(reveal) }));
   const table = toggle("Table", "Show the list as a table", () => c.change({ table: on(table) && s.columnsBefore }));
-  c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files() }, "Download");
-  const copyView = copier(el, "Copy this view", () => s.code, "Copy the line of Python that builds this view again");
+  c.exports = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Copy this view as a line of Python, or download the listed items", onclick: () => panels.exports() }, "Export");
+  c.copyView = copier(el, "Copy this view", () => s.code, "Copy the line of Python that builds this view again");
   c.helper = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", title: "Keyboard help", onclick: () => panels.help() }, "?");
   c.columnsButton = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Choose the columns of the table (c)", onclick: () => panels.columns() }, "Columns");
-  const chips = h("div", { class: "wb-chosen", role: "group", "aria-label": "Chosen", hidden: true }); // charts have their own
   const bar = h("div", { class: "wb-facets", role: "group", "aria-label": "Filters" });
   const { node: alarm, complain } = errorBanner();
   const progress = h("div", { class: "wb-progress", role: "status", hidden: true });
@@ -39,8 +39,8 @@ function render({ model, el }) {
   const charts = typeof chartsOf === "undefined" ? null : chartsOf(c);
   const panels = panelsOf(c);
   const root = h("div", { class: "wb-root wb-browser", role: "region", "aria-label": "Passage browser", onkeydown: (e) => onKey(e) },
-    h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
-    bar, h("div", { class: "wb-typed" }, line, copyView, c.download, completions, chips), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
+    h("div", { class: "wb-top" }, ...[search, field, regex, h("span", { class: "wb-sorting" }, sort, way), !charts && reset, reveal, table, c.exports, c.helper].filter(isNode)),
+    bar, h("div", { class: "wb-typed" }, line, completions), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
   const noted = pieceNotes(root, view);
   const outer = charts ? h("div", { class: "we-explore" }, charts.node, root) : root;
@@ -67,36 +67,43 @@ function render({ model, el }) {
   function descends() { return (s.state.sort ?? "").startsWith("-"); }
   function drawSort() {
     const by = (s.state.sort ?? "").replace(/^-/, "");
-    sort.replaceChildren(h("option", { value: "" }, "original order"), ...Object.entries(s.names).map(([name, label]) => h("option", { value: name }, `by ${label}`)));
+    const columns = s.sorts.includes(by) || !by ? s.sorts : [by, ...s.sorts];
+    sort.replaceChildren(h("option", { value: "" }, "original order"), ...columns.map((name) => h("option", { value: name }, `by ${s.names[name]}`)));
     sort.value = by;
     way.hidden = !by;
     way.textContent = descends() ? "▼" : "▲";
     way.title = descends() ? "Descending: the greatest value first" : "Ascending: the least value first";
     way.setAttribute("aria-label", way.title);
   }
-  function drawChips() {
-    const focused = chips.contains(document.activeElement);
-    chips.hidden = !s.words.length;
-    fill(chips, ...choiceChips(c));
-    if (focused) (chips.querySelector("button") ?? list).focus({ preventScroll: true });
-  }
+  /** The filters that are chosen, then five others; a button has the rest. */
   function drawBar() {
-    const focused = bar.contains(document.activeElement) ? document.activeElement.dataset.name : null;
+    const focused = bar.contains(document.activeElement) ? document.activeElement.dataset : null;
+    const names = Object.keys(s.facets);
+    const chosen = names.filter((name) => s.facets[name].text);
+    const others = names.filter((name) => !s.facets[name].text);
     const analyse = s.annotating?.state === "idle" && s.total > 0 && h("button", {
       class: "wb-button wb-analyse", type: "button", title: "Find class, mentions and direct speech of the targets in the background; they become filters",
       onclick: () => c.ask("annotate", { type: "annotate" }),
     }, "Analyse targets");
-    fill(bar, ...Object.keys(s.facets).map((name) => {
-      const facet = s.facets[name];
-      const text = facet.text ?? facet.label;
-      return h("button", {
-        class: `wb-facet${facet.text ? " wb-on" : ""}`, type: "button", title: [text, facet.tooltip].filter(Boolean).join("\n"), "data-name": name, "aria-haspopup": "dialog",
-        "aria-expanded": String(s.open === name), onclick: () => (s.open === name ? panels.close() : panels.facet(name)),
-      }, h("span", { class: "wb-facet-name" }, text), h("span", { "aria-hidden": "true" }, "▾"));
-    }), analyse);
+    const room = charts ? 0 : CHIPS; // charts are filters
+    const further = others.length > room && h("button", {
+      class: "wb-facet wb-more", type: "button", "aria-haspopup": "dialog", "aria-expanded": String(s.open === "(filters)"), onclick: () => (s.open === "(filters)" ? panels.close() : panels.filters(others.slice(room))),
+    }, h("span", {}, `${number(others.length - room)} more filters`), h("span", { "aria-hidden": "true" }, "▾"));
+    fill(bar, ...chosen.map((name) => h("span", { class: "wb-chosen" }, c.facetChip(name), h("button", {
+      class: "wb-remove", type: "button", "data-removes": name, title: "Remove this filter", "aria-label": `Remove: ${s.facets[name].text}`, onclick: () => c.choose({ [name]: null }),
+    }, "\u2715"))), ...others.slice(0, room).map(c.facetChip), further, analyse);
     bar.hidden = !bar.children.length;
-    if (focused) bar.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (focused?.name) bar.querySelector(`[data-name="${CSS.escape(focused.name)}"]`)?.focus({ preventScroll: true });
+    else if (focused?.removes) (bar.querySelector(`[data-removes="${CSS.escape(focused.removes)}"]`) ?? bar.querySelector(".wb-remove") ?? list).focus({ preventScroll: true });
   }
+  c.facetChip = (name) => {
+    const facet = s.facets[name];
+    const text = facet.text ?? facet.label;
+    return h("button", {
+      class: `wb-facet${facet.text ? " wb-on" : ""}`, type: "button", title: [text, facet.tooltip].filter(Boolean).join("\n"), "data-name": name, "aria-haspopup": "dialog",
+      "aria-expanded": String(s.open === name), onclick: () => (s.open === name ? panels.close() : panels.facet(name)),
+    }, h("span", { class: "wb-facet-name" }, text), h("span", { "aria-hidden": "true" }, "▾"));
+  };
   function drawProgress() {
     const { state = "idle", done = 0, total = 0, problem = "" } = s.annotating ?? {};
     progress.hidden = state !== "running" && state !== "failed";
@@ -211,12 +218,12 @@ function render({ model, el }) {
       press(table, c.inTable());
     }
     root.dataset.layout = c.inTable() ? "table" : "list";
-    count.textContent = `${number(m.n)} of ${number(m.total)}`;
+    c.status.draw();
+    reset.disabled = !m.words.length;
     items.drawHead();
     items.drawPicking();
     drawSort();
     drawBar();
-    if (!charts) drawChips();
     drawProgress();
     panels.drawFacet();
     charts?.draw();

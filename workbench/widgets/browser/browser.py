@@ -57,6 +57,8 @@ SCRIPTS = (
     "browser/listing.js",
 )  # fmt: skip
 _AUTOMATIC = f'annotations="{AUTO}"'
+_CHIPS = ("in_context", "direct_speech", "mention_distance")
+_FIRST_CHIPS = 4  # filters before the tags
 _VIEW: dict[str, Any] = {"table": False, "reveal": False, "attention": "", "shade": ""}
 
 STATE_OF_BROWSER: dict[str, Any] = {**STATE, **_VIEW}
@@ -175,6 +177,7 @@ class Browser(ListWidget):
         self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
         self._marks = marks(self._annotations, self._frame)
         extra = self._items.extra.reset_index(drop=True)
+        self._own = list(map(str, extra))
         extra = extra.loc[:, ~extra.columns.isin(self._annotations.columns)]
         self._known = pd.concat([extra, self._annotations], axis=1)
         self._columns = self._known.drop(columns=list(self._marks))
@@ -298,17 +301,24 @@ class Browser(ListWidget):
 
     def _view(self) -> dict[str, Any]:
         listing = self._listing
-        self._shown_columns = self._columns_shown()
+        self._shown_columns, facets = self._columns_shown(), self._facets()
         return super()._view() | {
-            "facets": self._facets(), "labels": self._labels,
+            "facets": facets, "example": listing.example(facets), "labels": self._labels,
             "columns": self._shown_columns, "names": {name: label(name) for name in listing.sortable},
+            "sorts": listing.varying,
             "titles": {name: column_title(name) for name in known_columns(listing)},
             "asks": self._asked is not None,
             "annotating": None if self._annotated else self._annotating.describe(),
         }  # fmt: skip
 
     def _facets(self) -> dict[str, Any]:
-        return {name: self._listing.describe(name) for name in self._listing.facets}
+        """Return the filters in the order of the page, which has room for the first ones."""
+        facets = self._listing.facets
+        usual = ["word_class" if "word_class" in facets else "target_class", *_CHIPS]
+        first = [name for name in dict.fromkeys([*self._own, *usual]) if name in facets][:_FIRST_CHIPS]
+        names = dict.fromkeys([*first, TAGS, *facets])
+        varying = [n for n in names if len(facets[n].bins) > 1 or n in self._listing.state["facets"]]
+        return {n: self._listing.describe(n) | {"telling": n in TELLING} for n in varying}
 
     def _empty(self) -> dict[str, Any]:
         return STATE_OF_BROWSER | {"shade": next(iter(self._shadings), "")}

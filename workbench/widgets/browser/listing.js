@@ -1,14 +1,14 @@
 /* The list of items and its table form: only the rows in view are in the page. */
 
 const ROW = { list: 64, table: 30 }; // height of a row in px, as in the style sheet
-const LEAST = { passage: 170, tags: 70, other: 62, id: 64 }; // width of a column of the table in px
+const LEAST = { passage: 300, tags: 70, other: 62, id: 64 }; // width of a column of the table in px
 const SHARE = { passage: 3.4, id: 1.3 }; // of the room that is left
 
 function listingOf(c) {
   const { s, uid } = c;
   const head = h("div", { class: "wb-head", role: "group", "aria-label": "Sort by", hidden: true });
   const picking = h("div", { class: "wb-picking", role: "status", hidden: true });
-  const tools = h("div", { class: "wb-tools", hidden: true }, c.columnsButton);
+  const tools = h("div", { class: "wb-tools" }, c.status.node, c.columnsButton); // charts take the status
   const height = () => ROW[c.inTable() ? "table" : "list"];
   let anchor = 0; // where a selection with Shift begins
 
@@ -19,7 +19,8 @@ function listingOf(c) {
   function drawHead() {
     const table = c.inTable();
     const sort = s.state.sort ?? "";
-    head.hidden = tools.hidden = !table;
+    head.hidden = c.columnsButton.hidden = !table;
+    tools.hidden = !table && !tools.contains(c.status.node);
     if (!table) {
       spacer.style.minWidth = "";
       return;

@@ -22,7 +22,7 @@ function panelsOf(c) {
   let redraw = () => {}; // what of an open panel follows the view
   let keep = () => {}; // stores what was typed into a panel that closes
   const button = (text, act, props = {}) => h("button", { class: "wb-button", type: "button", onclick: act, ...props }, text);
-  const facetButton = (name) => c.bar.querySelector(`[data-name="${CSS.escape(name)}"]`);
+  const facetButton = (name) => c.bar.querySelector(`[data-name="${CSS.escape(name)}"]`) ?? c.bar.querySelector(".wb-more");
 
   function leave() {
     keep();
@@ -224,14 +224,22 @@ function panelsOf(c) {
     draw();
     boxes[0].focus({ preventScroll: true });
   }
-  function files() {
-    open("files", "Download", () => c.download, h("div", { class: "wb-panel-head" }, h("b", {}, `Download ${number(s.n)} items`), button("Close", () => closeTo(c.download))),
+  /** The filters for which the line of them has no room. */
+  function filters(names) {
+    open("(filters)", "More filters", () => facetButton(""), h("div", { class: "wb-panel-head" }, h("b", {}, "More filters"), button("Close", () => closeTo(facetButton("")))),
+      h("div", { class: "wb-chips" }, ...names.map(c.facetChip)));
+    node.querySelector(".wb-facet").focus({ preventScroll: true });
+  }
+  function exports() {
+    open("(exports)", "Export", () => c.exports, h("div", { class: "wb-panel-head" }, h("b", {}, "Export"), button("Close", () => closeTo(c.exports))),
+      h("div", { class: "wb-chips" }, c.copyView),
+      h("p", { class: "wb-hint" }, `Download ${number(s.n)} items in their order, with annotations, tags and notes:`),
       h("div", { class: "wb-chips" }, ...Object.entries(FORMATS).map(([format, label]) => button(label, () => {
         c.ask("export", { type: "export", kind: format });
-        closeTo(c.download);
+        closeTo(c.exports);
       }))),
-      h("p", { class: "wb-hint" }, "The listed items in their order, with annotations, tags and notes. In Python: browser.export(\"items.csv\")."));
-    node.querySelector(".wb-chips button").focus({ preventScroll: true });
+      h("p", { class: "wb-hint" }, "In Python: browser.export(\"items.csv\")."));
+    c.copyView.focus({ preventScroll: true });
   }
   function help() {
     open("?", "Keyboard help", () => c.helper, h("div", { class: "wb-panel-head" }, h("b", {}, "Keys"), button("Close", () => closeTo(c.list))),
@@ -239,5 +247,5 @@ function panelsOf(c) {
       h("p", { class: "wb-hint" }, "Search ignores case. Direct speech is tinted. Click the blank, or press space, to show the target; its earlier mentions are then underlined."));
     node.querySelector("button").focus({ preventScroll: true });
   }
-  return { node, facet, drawFacet, tags, note, columns, files, help, close, closeTo };
+  return { node, facet, drawFacet, tags, note, columns, filters, exports, help, close, closeTo };
 }

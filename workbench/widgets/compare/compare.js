@@ -2,7 +2,6 @@
    Text from the data reaches the page through textContent alone, never as HTML. */
 
 const ROW = 44; // height of a list row in px, as in the style sheet
-const EXAMPLE = "target_class = 'CN' and mention_distance > 40 and not direct_speech";
 const HINT = "Click a cell of the matrix or a group of bars to filter; Esc removes the filter.";
 const SORTS = [
   ["", "original order"], ["disagreement", "most disagreement first"], ["difference", "difference in ln p"],
@@ -28,6 +27,26 @@ function keysHelp() {
     else before?.focus?.({ preventScroll: true });
   }
   return { node: h("span", { class: "wc-keys-anchor" }, button, panel), panel, open };
+}
+
+/** Number of listed items, and a chip to remove each choice. */
+function chosenWords(c, inside) {
+  const { s } = c;
+  const count = listedCount(c);
+  const chips = h("span", { class: "wc-chosen" });
+  const hint = h("span", { class: "wb-hint" });
+  const node = h("div", { class: "wb-said", tabindex: 0 }, count.node, chips, hint);
+  function draw() {
+    const focused = chips.contains(document.activeElement);
+    const { words } = s;
+    count.draw();
+    fill(chips, ...words.map(([text, change], i) => h("button", {
+      class: "wb-choice", type: "button", title: `${text} (click to remove it)`, "aria-label": `Remove: ${text}`, onclick: () => c.change(change),
+    }, h("bdi", {}, ...[inside(text, i)].flat()), h("span", { "aria-hidden": "true" }, "\u2715"))));
+    hint.textContent = !s.total ? "There are no items." : !s.n ? NO_ITEMS : words.length ? "" : HINT;
+    if (focused) (chips.querySelector("button") ?? c.list).focus({ preventScroll: true });
+  }
+  return { node, draw };
 }
 
 /** The list with its order, its search, and a mark a model in each row. */
@@ -68,7 +87,7 @@ function markedList(c) {
     node.parentElement.style.setProperty("--wc-marks", `${s.shown.length * wide}px`);
     node.classList.toggle("wc-dense", dense);
     heads.replaceChildren(h("span", { class: "wc-marks" }, ...s.shown.map((k) => chip(s.models[k]))),
-      h("span", { class: "wb-hint", title: "filled: the model is right; number: its rank of the answer, with = where words tie; ○: a rank from 100 in narrow columns, or none known; case is ignored" }, `filled: right (case ignored); number: rank, = tied${dense ? " (○ from 100)" : ""}`));
+      h("span", { class: "wb-hint", title: "■ the model is right (case is ignored); number: its rank of the answer, with = where words tie; ○: a rank from 100 in narrow columns, or none known" }, `■ right; number = rank of the answer (= means tied${dense ? ", ○ from 100" : ""})`));
     list.dataset.sorted = [s.state.sort, s.state.sort === "difference" && s.subtracted?.map((k) => s.models[k].key).join("")].filter(Boolean).join(" ");
     c.showList();
   }
@@ -145,12 +164,12 @@ function answersPane(c) {
 function render({ model, el }) {
   const s = {
     state: { facets: {}, where: "", search: "", hidden: [] }, fields: [], models: [], measures: [], pairs: null, warnings: [], total: 0, baseline: null, note: "", words: [], cell: null, selected: null, shown: [], counts: {},
-    version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
+    version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "", origin: "", example: "",
   };
   const c = { s, uid: `wc${Math.random().toString(36).slice(2, 9)}` };
 
   // ---- the frame of the widget
-  c.filters = filterBoxes(c, () => EXAMPLE, () => ({ search: c.filters.search.value }));
+  c.filters = filterBoxes(c, () => ({ search: c.filters.search.value }));
   const { line, search, completions } = c.filters;
   c.valuesOf = (name) => (name === s.state.column ? s.slices.groups.flatMap(({ facet }) => (facet?.length === 1 ? facet : [])) : []);
   /** Choose the items that two models have right or wrong; null removes the choice. */
@@ -159,7 +178,7 @@ function render({ model, el }) {
     const cell = Object.fromEntries((pair ?? []).map((k, i) => [`${s.models[k].label}: correct`, [rights[i]]]));
     c.choose({ ...cell, ...none, ...cell }, changes); // the first model of the pair first
   };
-  const summary = chosenWords(c, HINT, (text) => {
+  const summary = chosenWords(c, (text) => {
     if (text !== s.cell_text) return text;
     const [a, b] = s.cell.map((k) => s.models[k]);
     const words = { "only first": ["right,", "wrong"], "both right": ["and", "both right"], "both wrong": ["and", "both wrong"] }[s.cell[2]];
@@ -234,6 +253,7 @@ function render({ model, el }) {
       sections.table.build();
       sections.matrix.build();
       sections.items.build();
+      root.style.setProperty("--wc-models", s.models.length);
       drawWarnings();
       tell(m.note);
       draw();

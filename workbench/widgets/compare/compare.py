@@ -208,7 +208,7 @@ class Compare(ListWidget):
             if name not in names
         ]
         outcomes = [
-            [each and {"text": each["text"], "about": each["told"]} for each in row]
+            [each and {"text": each["text"], "about": each["about"]} for each in row]
             for row in self._cells or []
         ]
         return {
@@ -296,8 +296,7 @@ class Compare(ListWidget):
         """Return the part of the view that is independent of the state: models, and resampled pairs."""
         return {
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
-            "measures": view.measure_heads(self.comparison), "pairs": self._cells,
-            "models": self._models or self._points,
+            **view.model_table(self.comparison, self._models or self._points), "pairs": self._cells,
             "note": self._progress, "asks": self._asked is not None,
         }  # fmt: skip
 
@@ -316,6 +315,7 @@ class Compare(ListWidget):
             "cell": cell, "cell_text": listing.cell_text,
             "selected": self._selected(), "slices": self._slices(), "baseline": self._baseline(),
             "columns": [[name, label(name, unit=True)] for name in columns],
+            "example": listing.example(filter(None, [listing.first_column])),
         }  # fmt: skip
 
     def _baseline(self) -> dict[str, Any] | None:

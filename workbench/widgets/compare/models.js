@@ -1,5 +1,7 @@
 /* The models: their table, the matrix of their differences, and two of them on the listed items. */
 
+const DETECTABLE = "the least true difference, in points, that this test, not corrected, finds with a power of 80 % (minimum detectable effect); of a difference that is not significant";
+
 /** The letter of a model on its colour; those after the eighth are ringed, after the sixteenth striped. */
 function chip(model) {
   const node = h("span", { class: `wc-chip wc-lap${model.palette_round % 3}`, title: model.label, "aria-hidden": "true" }, model.key);
@@ -7,11 +9,8 @@ function chip(model) {
   return node;
 }
 
-/** A model's name, which may hold anything: where there is no room, what it shares with others is cut first. */
-function named(model, cssClass = "wc-name") {
-  const [common, unique] = model.name;
-  return h("bdi", { class: cssClass, title: model.label }, common && h("span", { class: "wc-common" }, common), h("span", { class: "wc-rest" }, unique));
-}
+/** A model's name, which may hold anything. */
+const named = (model) => h("bdi", { class: "wc-name", title: model.label }, model.name);
 
 /** A bar of a model's colour with its interval: lengths are parts of the axis, `sides` the properties for start and length. */
 function coloured(model, [value, low, high], [start, length]) {
@@ -31,13 +30,15 @@ function modelTable(c) {
   const head = h("tr");
   const node = h("div", { class: "wc-models", role: "region", "aria-label": "Models", tabindex: 0 }, h("table", { "aria-label": "Models" }, h("thead", {}, head), body));
   let boxes = [];
-  let accuracyCells = []; // cells with the accuracies on the listed items
+  let accuracyCells = []; // accuracies on the listed items, with a heading, where these are not all
+  let accuracyHead = null;
 
   function build() {
     const [first, ...further] = s.measures;
     const heading = ([text, tooltip], props = {}) => h("th", { scope: "col", title: tooltip, ...props }, text);
+    accuracyHead = heading(["Selected, %", "Share of right answers among the listed items, with its Wilson interval"]);
     head.replaceChildren(heading(["Model", "Ticked models are shown below"]), heading(first, { colspan: 2 }), // bars, and the numbers beside them
-      heading(["Selected, %", "Share of right answers among the listed items, with its Wilson interval"]), ...further.map((measure) => heading(measure)));
+      accuracyHead, ...further.map((measure) => heading(measure)));
     accuracyCells = s.models.map(() => h("td", { class: "wc-measure" }));
     boxes = s.models.map((m) => h("input", {
       type: "checkbox", "aria-label": `Show ${m.key}, ${m.label}, below`, onchange: () => {
@@ -60,10 +61,12 @@ function modelTable(c) {
   }
   function draw() {
     boxes.forEach((box, i) => { box.checked = !s.state.hidden.includes(s.models[i].label); });
+    accuracyHead.hidden = s.selected.whole;
     accuracyCells.forEach((cell, i) => {
       const [value, interval] = s.selected.accuracy[i] ?? [DASH, ""];
+      cell.hidden = s.selected.whole;
       fill(cell, h("span", { class: "wc-number" }, value.replace(" %", "")));
-      cell.title = s.selected.whole ? "all items are listed" : [`of the ${number(s.selected.n)} items listed below`, interval].filter(Boolean).join("; ");
+      cell.title = [`of the ${number(s.selected.n)} items listed below`, interval].filter(Boolean).join("; ");
     });
   }
   return { node, build, draw };
@@ -73,7 +76,7 @@ function modelTable(c) {
 function matrix(c) {
   const { s } = c;
   const table = h("table", { role: "grid", "aria-label": "Differences in accuracy, row minus column", onkeydown: (e) => onKey(e) });
-  const details = h("div", { class: "wc-told" });
+  const details = h("div", { class: "wc-about" });
   const scroll = h("div", { class: "wc-scroll" }, table);
   const select = h("select", { "aria-label": "Baseline", onchange: () => c.change({ baseline: select.value }) });
   const against = differences(c);
@@ -84,7 +87,7 @@ function matrix(c) {
   let roving = null; // the cell that Tab reaches
   let chosen = null; // the cell that is
 
-  const say = (a, b, name) => `${name(s.models[a])} right, ${name(s.models[b])} wrong${s.pairs[a][b].told}`;
+  const say = (a, b, name) => `${name(s.models[a])} right, ${name(s.models[b])} wrong${s.pairs[a][b].about}`;
   const full = (model) => `${model.key} (${model.label})`;
   function build() {
     select.replaceChildren(h("option", { value: "" }, "none: every pair of models"), ...s.models.map((m) => h("option", { value: m.label }, stripBidi(`${m.key} ${m.label}`))));
@@ -116,7 +119,7 @@ function matrix(c) {
   function tell() {
     const two = over ?? s.cell;
     const base = s.baseline && s.models[s.baseline.k].key;
-    details.textContent = base ? `Model minus ${base}, points; bold: p < .05 (Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
+    details.textContent = base ? `Accuracy of the model minus that of ${base}, in points (bold: p < .05, Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Accuracy of the row minus that of the column, in points (bold: p < .05, Holm). Click: items only the row got right.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;
@@ -167,10 +170,11 @@ function differences(c) {
   const HEADS = [
     ["Model"], ["Difference", "accuracy of the model minus that of the baseline, in percentage points, with its interval"],
     ["Regressions", "items that the baseline has right and the model wrong"], ["Improvements", "items that the model has right and the baseline wrong"],
-    ["p (Holm)", "corrected for the number of models"], ["MDE", "smallest detectable difference (minimum detectable effect): the least true one, in points, that this test, not corrected, finds with a power of 80 %"],
+    ["p (Holm)", "corrected for the number of models"],
   ];
   const body = h("tbody");
-  const table = h("table", {}, h("thead", {}, h("tr", {}, ...HEADS.map(([text, title]) => h("th", { scope: "col", title }, text)))), body);
+  const detectable = h("th", { scope: "col", title: DETECTABLE }, "Smallest detectable difference");
+  const table = h("table", {}, h("thead", {}, h("tr", {}, ...HEADS.map(([text, title]) => h("th", { scope: "col", title }, text)), detectable)), body);
   const node = h("div", { class: "wc-scroll wc-differences", hidden: true }, table);
 
   function row({ k, difference, p, mde, sure, less, about, ...counts }) {
@@ -185,13 +189,14 @@ function differences(c) {
     };
     return h("tr", {}, h("th", { scope: "row" }, h("span", {}, chip(m), named(m))),
       h("td", { class: `${sure ? "wc-sure" : ""}${less ? " wc-less" : ""}`, title: about }, difference),
-      button("regressions", s.baseline.k, k), button("improvements", k, s.baseline.k), h("td", { title: about }, p), h("td", { title: mde[1] }, mde[0]));
+      button("regressions", s.baseline.k, k), button("improvements", k, s.baseline.k), h("td", { title: about }, p), h("td", { class: "wc-detectable", title: mde[1], hidden: detectable.hidden }, mde[0] || DASH));
   }
   function draw() {
     node.hidden = !s.baseline;
     if (!s.baseline) return;
     const base = s.models[s.baseline.k];
     const focus = node.contains(document.activeElement) ? document.activeElement.dataset.flips : null;
+    detectable.hidden = !s.baseline.rows.some(({ mde }) => mde[0]);
     table.setAttribute("aria-label", stripBidi(`Differences in accuracy from ${base.key}, ${base.label}`));
     body.replaceChildren(...s.baseline.rows.map(row));
     if (focus) node.querySelector(`[data-flips="${focus}"]`)?.focus({ preventScroll: true });
@@ -216,14 +221,14 @@ function selection(c) {
   function draw() {
     const { two, rows, cells: counts } = s.selected;
     const [a, b] = (two ?? [0]).map((k) => s.models[k]);
+    const detectable = rows.some(({ difference }) => difference?.[3][0]);
     const head = (title, ...content) => h("th", { scope: "col", title }, ...content);
     heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model), h("span", { class: "wc-unseen" }, model.label))),
       ...(two ? [head("difference of the accuracies in percentage points, with its interval", `${a.key} ${MINUS} ${b.key}, points`),
-        head("not corrected for the number of pairs", "p"),
-        head("smallest detectable difference (minimum detectable effect): the least true one that this test, not corrected, finds with a power of 80 %", "MDE, points"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
+        head("not corrected for the number of pairs", "p"), detectable && head(DETECTABLE, "smallest detectable difference"), head(null, h("span", { class: "wc-unseen" }, "remark"))].filter(isNode) : []));
     fill(body, ...rows.map(({ name, n, shares, difference, remark }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
       ...shares.map(([share, interval]) => h("td", { title: interval }, share)),
-      ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]), h("td", { title: difference[3][1] }, difference[3][0]),
+      ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]), detectable && h("td", { title: difference[3][1] }, difference[3][0] || DASH),
         h("td", { class: "wc-mark-exploratory" }, remark && h("em", { title: REMARKS[remark] }, remark))].filter(isNode) : []))));
     cells.hidden = !two;
     if (!two) return;

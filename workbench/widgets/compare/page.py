@@ -11,6 +11,7 @@ import pandas as pd
 from workbench.evaluation.comparison import Comparison
 from workbench.render.labels import label
 from workbench.render.numbers import fixed
+from workbench.widgets.compare.view import detectable_text
 from workbench.widgets.shared.passages import blanked_text
 
 ORDERS = {
@@ -48,13 +49,13 @@ def difference_numbers(
         others = [k for k in range(comparison.m) if k != best] if pairs else []
         names = [f"{labels[best]} right, {labels[k]} wrong" for k in others]
         return [
-            (name, pairs[best][k]["told"].removeprefix(": ")) for name, k in zip(names, others, strict=True)
+            (name, pairs[best][k]["about"].removeprefix(": ")) for name, k in zip(names, others, strict=True)
         ]
     numbers = []
     for row in baseline["rows"]:
         text = (
             f"{row['difference']} points; {row['improvements']:,} improvements, {row['regressions']:,} "
-            f"regressions; p {row['p']} (Holm); smallest detectable difference {row['mde'][0]}"
+            f"regressions; p {row['p']} (Holm){detectable_text(row['mde'])}"
         )
         numbers.append((f"{labels[row['k']]} minus {labels[baseline['k']]}", text))
     return numbers

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import Binning
 from workbench.evaluation.comparison import Comparison
 from workbench.items.query import columns_of
+from workbench.render.numbers import with_minus
 from workbench.storage.errors import DataError, check_option, check_value
-from workbench.widgets.shared.listing import STATE, Listing
+from workbench.widgets.shared.listing import STATE, Listing, range_text
 
 STATE_OF_COMPARE: dict[str, Any] = {
     **STATE, "column": "", "pair": None, "hidden": [], "attention": "", "baseline": "", "shade": "",
@@ -31,6 +32,8 @@ _WORDS = {
     "only first": "{0} right, {1} wrong", "both right": "{0} and {1} both right",
     "both wrong": "{0} and {1} both wrong",
 }  # fmt: skip
+
+_RIGHT = {True: "right", False: "wrong", None: "not predicted"}
 
 Rows = NDArray[np.int64]
 
@@ -176,6 +179,16 @@ class ComparedItems(Listing):
         halves = {self._phrase(name) for name in self.cell_columns}
         cell = (self.cell_text, {"facets": self._facets_without(*self.cell_columns)})
         return [cell, *(term for term in super().words() if term[0] not in halves)]
+
+    def _phrase(self, name: str) -> str:
+        """Describe the facet of a column; those of models by their names."""
+        if name in self.comparison.columns:
+            return super()._phrase(name)
+        model, values = name.rpartition(": ")[0], self.state["facets"][name]
+        if name in self._correct:
+            return f"{model} {' or '.join(_RIGHT[value] for value in values)}"
+        text = "not known" if values == [None] else with_minus(range_text(values[0], values[1], ""))
+        return f"ln p by {model}: {text}"
 
     @property
     def cell_text(self) -> str:

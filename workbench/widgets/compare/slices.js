@@ -81,7 +81,7 @@ function slices(c) {
       const group = h("button", {
         class: `wc-group${facet && !pressed ? " wc-off" : ""}`, type: "button", "data-key": String(bin.facet ?? bin.label), "aria-pressed": String(pressed), disabled: !bin.facet || null, title: bin.facet ? null : "Rarer values together; filter them by a condition",
         "aria-label": `${bin.label}, ${number(bin.n)} items: ${values}`, onclick: (e) => pick(bin.facet, e.ctrlKey || e.metaKey || e.shiftKey),
-      }, h("span", { class: "wc-bars" }, ...bars), h("span", { class: "wc-group-name", title: bin.label }, bin.label), h("span", { class: "wc-group-n" }, number(bin.n)));
+      }, h("span", { class: "wc-bars" }, ...bars), h("span", { class: "wc-group-name", title: bin.label }, bin.name[0] && h("span", { class: "wc-common" }, bin.name[0]), h("span", { class: "wc-rest" }, bin.name[1])), h("span", { class: "wc-group-n" }, number(bin.n)));
       group.style.setProperty("--wc-least", `${Math.max(52, visible.length * (visible.length > 8 ? 5 : 7) + 12)}px`);
       group.style.setProperty("--wc-most", `${visible.length * wide + 14}px`);
       return group;

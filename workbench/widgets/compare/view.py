@@ -42,6 +42,7 @@ _DENSE = 12  # models up to which a rank from 100 has room in the list
 _HIGHEST = 100
 _THOUSAND = 1000
 _MOST_POINTS, _SQUARES = 2000, 40  # of a scatter
+_LONGEST, _COMMON = 48, 16  # letters of a name, and of what it shares with another one
 _SHARED = 6  # letters from which a beginning that names share is worth cutting
 _TOPS = (0.02, 0.05, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.8, 1.0)  # ends of the axis of accuracies
 
@@ -51,17 +52,36 @@ def share_text(share: float) -> str:
     return percent(share, unit=False)
 
 
+def short_labels(labels: Sequence[str]) -> list[str]:
+    """Return the labels; those of more than 48 letters are cut, first in what they share with another one."""
+    names = []
+    for name, (common, unique) in zip(labels, split_labels(labels), strict=True):
+        if len(name) <= _LONGEST:
+            names.append(name)
+            continue
+        end = _cut(unique, _LONGEST - _COMMON if common else _LONGEST)
+        room = _LONGEST - len(end)
+        names.append((common if len(common) <= room else f"{common[: room - 1]}…") + end)
+    return names
+
+
+def _cut(text: str, length: int) -> str:
+    """Cut a text in its middle."""
+    half = (length - 1) // 2
+    return text if len(text) <= length else f"{text[: length - 1 - half]}…{text[-half:]}"
+
+
 def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
     """Split each label into the prefix that it shares with another one, and the rest.
 
     Where room is short, the shared part can be cut without loss. It ends at a word's beginning and is empty
-    where it is short or the whole label.
+    where it is short.
     """
     pairs = []
     for index, name in enumerate(labels):
         others = [other for i, other in enumerate(labels) if i != index]
         shared = max((len(commonprefix([name, other])) for other in others), default=0)  # noqa: RUF071 - no paths
-        shared = 0 if shared == len(name) else max(name.rfind(mark, 0, shared) + 1 for mark in " -_/(,")
+        shared = max(name.rfind(mark, 0, min(shared, len(name) - 1)) + 1 for mark in " -_/(,")
         shared = shared if shared >= _SHARED else 0
         pairs.append((name[:shared], name[shared:]))
     return pairs
@@ -79,7 +99,7 @@ def letters(index: int) -> str:
 def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
     """Return one row a model: names, colour and measures; `quick` omits resampled values."""
     table = comparison.points() if quick else comparison.table()
-    rows, names = table.to_dict("records"), split_labels(comparison.labels)
+    rows, names = table.to_dict("records"), short_labels(comparison.labels)
     ends = [_values(row, "accuracy") for row in rows]
     top = max(0.01, *(high for *_, high in ends if not np.isnan(high)))
     return [
@@ -127,12 +147,24 @@ def _measure_cell(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> t
     return write(value), interval, "; ".join(filter(None, about))
 
 
-def measure_heads(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the heading and the tooltip of each measure in the table of models, then of `distinctions`."""
-    return [
+def model_table(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the table of models as the page draws it: headings with tooltips, and rows.
+
+    Columns without a value in any row of `model_rows` are left out.
+    """
+    heads = [
         *((measure_heading(each), column_label(each.name).tooltip) for each in comparison.measures),
         *((label(str(name)), column_label(str(name)).tooltip) for name in comparison.distinctions),
     ]
+    filled = [
+        index
+        for index in range(len(heads))
+        if any(row["measures"][index][0] not in {DASH, _WAIT} for row in models)
+    ]
+    return {
+        "measures": [heads[index] for index in filled],
+        "models": [{**row, "measures": [row["measures"][index] for index in filled]} for row in models],
+    }
 
 
 def measure_heading(measure: Measure) -> str:
@@ -143,7 +175,7 @@ def measure_heading(measure: Measure) -> str:
 def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
     """Return the cells of the matrix (m, m), row minus column, None on the diagonal.
 
-    ``text`` is the difference, ``told`` continues "A right, B wrong", ``size`` is the difference beside the
+    ``text`` is the difference, ``about`` continues "A right, B wrong", ``size`` is the difference beside the
     greatest one, from 0 to 1, ``sure`` whether p is below .05 after Holm's correction.
     """
     cells: list[list[dict[str, Any] | None]] = [[None] * comparison.m for _ in range(comparison.m)]
@@ -158,9 +190,9 @@ def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
                 "sure": bool(row["p_holm"] < _LEVEL),
                 "difference": _difference(row, sign), "p": _p_text(row["p"]), "test": row["test"],
                 "mde": _mde(row),
-                "told": f": {row[f'n_only_{a}']:,} items; the other way: {row[f'n_only_{b}']:,}. Difference"
+                "about": f": {row[f'n_only_{a}']:,} items; the other way: {row[f'n_only_{b}']:,}. Difference"
                 f" {points(difference)} points{_bounds(row, sign, share_text)}; {row['test']} p {p},"
-                f" Holm {holm}; smallest detectable difference {_mde(row)[0]}",
+                f" Holm {holm}{detectable_text(_mde(row))}",
             }  # fmt: skip
     return cells
 
@@ -177,7 +209,8 @@ def baseline_rows(comparison: Comparison, baseline: int | None) -> dict[str, Any
     table = comparison.differences(baseline)
     rows = [
         {
-            "k": row["a"], "difference": _difference(row), "p": _p_text(row["p_holm"]), "mde": _mde(row),
+            "k": row["a"], "difference": _difference(row), "p": _p_text(row["p_holm"]),
+            "mde": _mde(row, "p_holm"),
             "sure": bool(row["p_holm"] < _LEVEL), "less": row["difference"] < 0,
             "improvements": row["n_only_a"], "regressions": row["n_only_b"],
             "about": f"{row['test']}: p {_p_text(row['p'], missing='not known')}, corrected"
@@ -203,10 +236,15 @@ def _difference(row: Mapping[Any, Any], sign: int = 1) -> str:
     return DASH if pd.isna(value) else points(sign * value) + _bounds(row, sign, points)
 
 
-def _mde(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """Return the smallest detectable difference in points, and how often it is found."""
-    text = describe_mde(row["difference"], row["mde"])
-    return text or DASH, f"found in {100 * POWER:.0f} % of such comparisons" if text else ""
+def _mde(row: Mapping[Any, Any], p: str = "p") -> tuple[str, str]:
+    """Return the smallest detectable difference in points, and how often it is found; "" if `p` is small."""
+    text = "" if row[p] < _LEVEL else describe_mde(row["difference"], row["mde"])
+    return text, f"found in {100 * POWER:.0f} % of such comparisons" if text else ""
+
+
+def detectable_text(mde: tuple[str, str]) -> str:
+    """Return the smallest detectable difference as the end of a sentence."""
+    return f"; smallest detectable difference {mde[0]}" if mde[0] else ""
 
 
 # -- the items that are listed
@@ -220,7 +258,9 @@ def selected_numbers(
     in_cell: bool,
     cells: Sequence[Sequence[Mapping[str, Any] | None]] | None,
 ) -> dict[str, Any]:
-    """Return the numbers of two models (or the first) on all items and those of `mask` (n,), and accuracies.
+    """Return the numbers of two models (or the first) on all items and on a part of them, and accuracies.
+
+    The part is that of `mask` (n,).
 
     Items that were chosen by the outcome of these two (`in_cell`) leave nothing to test. `cells` are
     `pair_cells`, where the differences on all items are known already.
@@ -232,7 +272,7 @@ def selected_numbers(
     if two is not None:
         cell = cells[two[0]][two[1]] if cells else None
         names = ("difference", "p", "test", "mde")
-        differences = [tuple(cell[name] for name in names) if cell else (_WAIT, _WAIT, "", (_WAIT, ""))] * 2
+        differences = [tuple(cell[name] for name in names) if cell else (_WAIT, _WAIT, "", ("", ""))] * 2
         if not is_all:
             pair = comparison.pair(*two, mask)
             if in_cell:
@@ -241,7 +281,7 @@ def selected_numbers(
     remark = "" if is_all else "by outcome" if in_cell else "exploratory"
     selections = (
         ("all", comparison.n, accuracy_texts(comparison.shares, level), ""),
-        ("selected", n, accuracies, remark),
+        *([] if is_all else [("selected", n, accuracies, remark)]),
     )
     return {
         "two": two, "whole": is_all, "n": n,
@@ -274,16 +314,18 @@ def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequenc
     """Return the chart of a column: its ticks, and the size and bars of each bin, one bar a model.
 
     A bar is the accuracy and its Wilson interval as parts of the axis, and both as text; None without items.
-    A bin has the ``facet`` that lists its items, None where several rare values share it.
+    A bin has the ``facet`` that lists its items, None where several rare values share it, and a ``name`` in
+    two parts: what it shares with that of another bin, and the rest.
     """
     table = comparison.slices(column, mask) if column else pd.DataFrame({"key": [], "high": []})
     largest = float(np.nanmax(table["high"].to_numpy(dtype=float, na_value=np.nan), initial=0))
-    top, groups = next(end for end in _TOPS if end >= min(largest, 1.0)), []
+    top = next(end for end in _TOPS if end >= min(largest, 1.0))
+    groups: list[dict[str, Any]] = []
     facets = {each.key: each.facet for each in comparison.bins(column)} if column else {}
     for key, rows_of_bin in table.groupby("key", sort=False):
         rows = [rows_of_bin.iloc[k] for k in visible]
         groups.append({
-            "facet": facets[str(key)], "label": rows_of_bin["bin"].iloc[0],
+            "facet": facets[str(key)], "label": str(rows_of_bin["bin"].iloc[0]),
             "n": int(rows_of_bin["n"].max()),
             "bars": [
                 None if pd.isna(row["accuracy"]) else
@@ -292,6 +334,8 @@ def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequenc
                 for row in rows
             ],
         })  # fmt: skip
+    names = split_labels([group["label"] for group in groups])
+    groups = [group | {"name": name} for group, name in zip(groups, names, strict=True)]
     ticks = [f"{100 * top * fraction:.3g} %" for fraction in (0, 0.5, 1)]
     return {"groups": groups, "ticks": ticks, "n": int(mask.sum())}
 

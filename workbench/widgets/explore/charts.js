@@ -8,13 +8,13 @@ const share = (n, total) => (total ? `${((100 * n) / total).toFixed(n && (100 * 
 
 function chartsOf(c) {
   const { s } = c;
-  const summary = chosenWords(c, HINT);
-  const clear = h("button", { class: "wb-button", type: "button", onclick: () => c.clearAll() }, "Clear");
+  const hint = h("span", { class: "wb-hint" });
+  const clear = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => c.clearAll() }, "Clear");
   const tables = h("button", { class: "wb-button", type: "button", "aria-pressed": "false", title: "Show the charts as tables (t)", onclick: () => tabulate() }, "Tables");
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
   const grid = h("div", { class: "we-grid" });
   const furtherCharts = h("div", { class: "we-more", hidden: true }); // charts of further columns
-  const node = h("div", { class: "wb-root we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, summary.node, legend, tables, clear), grid, furtherCharts);
+  const node = h("div", { class: "wb-root we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, c.status.node, hint, legend, tables, clear), grid, furtherCharts);
   let tabled = false;
 
   function choose(name, facet) {
@@ -225,7 +225,7 @@ function chartsOf(c) {
   function draw() {
     make();
     s.charts.forEach((chart, i) => drawers[i](facetOf(chart)));
-    summary.draw();
+    hint.textContent = !s.total ? "There are no items." : s.n ? (s.words.length ? "" : HINT) : NO_ITEMS;
     clear.disabled = legend.hidden = !s.words.length;
   }
   return { node, draw };

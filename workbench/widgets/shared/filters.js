@@ -1,9 +1,9 @@
-/* Search box, the line of the condition with completions, and a chip for each choice. */
+/* Search box, the line of the condition with completions, and the number of listed items. */
 
 const COMPLETIONS = 20; // at most
 
 /** The boxes of search and condition; a part of the state is changed as it is typed, the condition on Enter. */
-function filterBoxes(c, placeholder, searchState) {
+function filterBoxes(c, searchState) {
   const { s, uid } = c;
   const search = h("input", {
     type: "search", class: "wb-search", placeholder: "Search (ignores case)", "aria-label": "Search items", spellcheck: "false",
@@ -28,6 +28,7 @@ function filterBoxes(c, placeholder, searchState) {
     e.preventDefault();
     e.stopPropagation();
     submit();
+    fill(completions); // closes their list
   }
   /** Offer the columns that begin like the last word, or the values of the column before an operator. */
   function complete() {
@@ -47,29 +48,19 @@ function filterBoxes(c, placeholder, searchState) {
     follow({ state, request }) {
       if (search.value.trim() !== state.search.trim()) search.value = state.search;
       if (line.value !== state.where && (document.activeElement !== line || request === "query")) line.value = state.where;
-      line.placeholder = placeholder();
+      line.placeholder = s.example ? `Filter, e.g. ${s.example} (Enter)` : "Filter by a condition in SQL (Enter)";
       refuse(false);
     },
   };
 }
 
-/** A chip to remove each choice; `inside` may draw a choice. */
-function choiceChips(c, inside = (text) => text) {
-  return c.s.words.map(([text, change], i) => h("button", {
-    class: "wb-choice", type: "button", title: `${text} (click to remove it)`, "aria-label": `Remove: ${text}`, onclick: () => c.change(change),
-  }, h("bdi", {}, ...[inside(text, i)].flat()), h("span", { "aria-hidden": "true" }, "\u2715")));
-}
-
-/** Number of listed items, and a chip to remove each choice. */
-function chosenWords(c, hint, inside) {
-  const { s } = c;
-  const node = h("div", { class: "wb-said", tabindex: 0, role: "status", "aria-live": "polite" }, "…");
+/** The number of listed items, and which items these are. */
+function listedCount({ s }) {
+  const count = h("b", { class: "wb-count" }, "…");
+  const rest = h("span", {});
   function draw() {
-    const focused = node.contains(document.activeElement);
-    const { words } = s;
-    fill(node, h("b", { class: "wb-listed" }, `${number(s.n)} of ${number(s.total)}`), h("span", {}, words.length ? "items:" : "items"), ...choiceChips(c, inside),
-      !words.length && h("span", { class: "wb-hint" }, s.total ? hint : "There are no items."), words.length > 0 && !s.n && h("span", { class: "wb-hint" }, NO_ITEMS));
-    if (focused) (node.querySelector("button") ?? c.list).focus({ preventScroll: true });
+    count.textContent = `${number(s.n)} of ${number(s.total)}`;
+    rest.textContent = `items shown${s.origin && ` (${stripBidi(s.origin)})`}`;
   }
-  return { node, draw };
+  return { node: h("div", { class: "wb-status", role: "status", "aria-live": "polite" }, count, " ", rest), draw };
 }

@@ -153,6 +153,7 @@ class ListWidget(Widget):
             "state": self.state, "words": listing.words(), "code": self.code, "fields": listing.completions(),
             "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
             "passage": self._passage(int(listing.rows[index])) if index >= 0 else None,
+            "origin": listing.origin,
         }  # fmt: skip
 
     @property

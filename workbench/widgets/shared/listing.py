@@ -7,7 +7,7 @@ the condition; neither is parsed from the other.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -34,6 +34,8 @@ ITEM_FACETS = ("dataset", "split", "variant", "word_class", "book_id")
 TAGS = "tags"
 
 _LARGEST = sys.float_info.max  # NaN and infinity are not ends of a range
+_ORIGIN = ("dataset", "split", "variant")
+_SEVERAL = 2  # values of one of these that are named
 _LIMIT = 200  # values of a facet that are sent to the page
 _MANY = (list, tuple, set, frozenset, np.ndarray)
 _FACET_TYPES: dict[str, tuple[type, ...]] = {
@@ -275,12 +277,35 @@ class Listing:
         column, values = self.facets[name], self.state["facets"][name]
         if column.value_type == "numbers" and values != [None]:
             low, high = values
-            text = _range_text(low, high, column_label(name).unit)
+            text = range_text(low, high, column_label(name).unit)
         else:
             labels = {b.facet[0]: b.label for b in column.bins if b.facet}
             null = MISSING.get(name, "not known")
             text = " or ".join(labels.get(v, null if v is None else cell_text(v)) for v in values)
         return f"{label(name)}: {text}"
+
+    @cached_property
+    def origin(self) -> str:
+        """Data set, split and variant of the items: ``sample, dev, capitalised``; many are left out."""
+        values = [self.items.frame[name].dropna().unique().tolist() for name in _ORIGIN]
+        names = [" and ".join(map(str, each)) for each in values if len(each) <= _SEVERAL]
+        return ", ".join(dict.fromkeys(filter(None, names)))
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The columns to sort by in which the items differ."""
+        columns = {name: self.table[name] for name in self.sortable}
+        mixed = {name: cells.astype("str") for name, cells in columns.items() if cells.dtype == object}
+        return [name for name, cells in (columns | mixed).items() if len(cells.unique()) > 1]
+
+    def example(self, columns: Iterable[str]) -> str:
+        """Return a condition on the first of these columns of text, ``genre = 'fantasy'``; "" without one."""
+        for name in columns:
+            for each in self.facets[name].bins:
+                if self.facets[name].value_type == "text" and each.facet and each.facet[0] is not None:
+                    value = str(each.facet[0]).replace("'", "''")
+                    return f"{quoted(name)} = '{value}'"
+        return ""
 
     def completions(self) -> list[str]:
         """Return the columns as a condition names them."""
@@ -323,7 +348,7 @@ def _cell_types(column: pd.Series[Any]) -> set[type]:
     return {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
 
 
-def _range_text(low: float | None, high: float | None, unit: str) -> str:
+def range_text(low: float | None, high: float | None, unit: str) -> str:
     """Describe a range of numbers with its unit; a range of a bin ends just below the next one."""
     rounded = [None if end is None else float(f"{end:.12g}") for end in (low, high)]
     first, last = (

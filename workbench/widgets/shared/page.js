@@ -1,7 +1,7 @@
 /* Shared code of all widget pages, joined before each of them.
    Text from the data reaches the page through textContent and attributes alone, never as HTML. */
 
-const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
+const PATIENCE = 5000; // ms without an answer of the kernel before the reader sees so
 const GIVE_WAY = 2000; // ms without a first answer before the saved page shows in place of an empty view
 const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
 const STILL = "The list is still that of the last valid filter.";

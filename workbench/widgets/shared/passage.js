@@ -23,12 +23,12 @@ function passagePieces(pieces, shades, reveal, blank) {
 const shadesOf = (p, side, reveal) => (reveal && p.shades ? p.shades.pieces[side] : null);
 
 /** Legend of the shades: their ends and signs. Hatching and a dotted line mark negative values without colours. */
-function shadesLegend({ label, unit, signs, ends }) {
+function shadesLegend({ label, unit, signs, darkest: value }) {
   const swatch = (cssClass, text) => [h("span", { class: `wb-weighed wb-swatch ${cssClass}`, style: "--wb-weight: 60%", "aria-hidden": "true" }), text];
-  const [low, high] = ends.map((end) => (unit ? `${end} ${unit}` : end));
+  const darkest = unit ? `${value} ${unit}` : value;
   return h("div", { class: "wb-shades wb-hint" }, h("span", {}, label), ...(signs ? [
-    h("span", {}, ...swatch("", `up to ${high}: ${signs[0]}`)), h("span", {}, ...swatch("wb-against", `down to ${low}: ${signs[1]}`)),
-  ] : [h("span", {}, ...swatch("", `up to ${high}`))]));
+    h("span", {}, ...swatch("", `${signs[0]} (darkest: ${darkest})`)), h("span", {}, ...swatch("wb-against", signs[1])),
+  ] : [h("span", {}, ...swatch("", `darkest: ${darkest}`))]));
 }
 
 /** Show the notes of shaded pieces in `view`, under the pointer and under the focus, which the arrow keys move; `root` holds the tooltip. */

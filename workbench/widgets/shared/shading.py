@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -71,7 +72,7 @@ def shaded_passage(
         view["shades"] = {
             "pieces": pieces, "top": top, "label": shading.label, "unit": shading.unit,
             "signs": shading.signs,
-            "ends": [_signed(-top), _signed(top)] if shading.signs else ["0", fixed(top, 2)],
+            "darkest": _signed(top) if shading.signs else fixed(top, 2),
         }  # fmt: skip
     return view
 
@@ -116,9 +117,9 @@ def shadings(
         for name, frame in frames.items():
             label = f"{value}: {name}" if several else value
             spans = _spans(frame, texts, label, value, _influence_note)
-            signs = ("for the answer", "against the answer")
+            signs = ("supports the answer", "speaks against it")
             if value == "contrast":
-                signs = ("for the answer", "for the other word")
+                signs = ("supports the answer", "supports the other word")
             made[label] = Shading(label, "nats", spans, signs)
     if surprisal is not None:
         several = isinstance(surprisal, Mapping)
@@ -131,8 +132,9 @@ def shadings(
             column = "difference" if "difference" in frame else "surprisal"
             label = "difference in surprisal" if column == "difference" else column
             label += f": {name}" if several else ""
-            signs = ("more surprising for the first model", "more surprising for the second")
-            spans = _spans(frame, texts, label, column, _surprisal_note)
+            models = frame.attrs.get("models", ("the first model", "the second model"))
+            signs = (f"more surprising for {models[0]}", f"more surprising for {models[1]}")
+            spans = _spans(frame, texts, label, column, partial(_surprisal_note, models))
             made[label] = Shading(label, "bits", spans, signs if column == "difference" else None)
     return made
 
@@ -175,12 +177,13 @@ def _influence_note(row: Mapping[Any, Any], value: float) -> list[str]:
     return note
 
 
-def _surprisal_note(row: Mapping[Any, Any], value: float) -> list[str]:
+def _surprisal_note(models: Sequence[str], row: Mapping[Any, Any], value: float) -> list[str]:
     if "difference" not in row:
         return [f"surprisal {fixed(value, 1)} bits", *_best_words(row, "")]
     first, second = (fixed(row[f"surprisal{name}"], 1) for name in ("", "_against"))
     note = [f"difference {_signed(value)} bits: {first} less {second}"]
-    return [*note, *_best_words(row, "", "first model: "), *_best_words(row, "_against", "second model: ")]
+    leads = [f"{model}: " for model in models]
+    return [*note, *_best_words(row, "", leads[0]), *_best_words(row, "_against", leads[1])]
 
 
 def _best_words(row: Mapping[Any, Any], suffix: str, lead: str = "") -> list[str]:
