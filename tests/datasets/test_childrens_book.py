@@ -133,9 +133,10 @@ def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
     for name in ("text", "answer", "answer_span", "sentences", "candidates", "word_class", "tokenised"):
         assert own.frame[name].tolist() == expected.frame[name].tolist(), name
     assert len(own[0].sentences) == 21
-    (tmp_path / "hub").mkdir()
-    path.rename(tmp_path / "hub" / path.name)
-    assert load("cbt", "dev", path=tmp_path / "hub").frame["text"].tolist() == same.frame["text"].tolist()
+    if form in {"parquet", "jsonl"}:
+        (tmp_path / "hub" / "NE").mkdir(parents=True)
+        path.rename(tmp_path / "hub" / "NE" / f"validation-00000-of-00001.{form}")
+        assert load("cbt", "dev", path=tmp_path / "hub").frame[columns].equals(same.frame[columns])
 
 
 WRITTEN = {

@@ -72,15 +72,15 @@ def test_a_file_is_read_as_what_it_is(tmp_path, name, variant):
 
 
 ENDS = (("", "\r\n"), ("", "\n\n \r\n"), ("\ufeff", ""))
-WINDOWS = "a caf\xe9 \u2014 d\xe9j\xe0\n".encode("cp1252") + "na\xefve caf\xe9\n".encode()
+WINDOWS = "a caf\xe9 , d\xe9j\xe0\n".encode("cp1252") + "a na\xefve , caf\xe9\n".encode()
 
 
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
         *((mark + "\r\n".join(b.PLAIN) + end, b.PLAIN) for mark, end in ENDS),
-        *((f"one {odd} page two\n", [f"one {odd} page two"]) for odd in "\x0c\x85\u2028\x1c"),
-        (WINDOWS, ["a caf\xe9 \u2014 d\xe9j\xe0", "na\xefve caf\xe9"]),
+        *((f"one {odd} page , two\n", [f"one {odd} page , two"]) for odd in "\x0c\x85\u2028\x1c"),
+        (WINDOWS, ["a caf\xe9 , d\xe9j\xe0", "a na\xefve , caf\xe9"]),
     ],
 )  # fmt: skip
 def test_line_ends_byte_order_marks_and_encodings(tmp_path, content, texts):
@@ -99,7 +99,7 @@ def test_short_lines_name_file_and_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", '{"txt": "a b"}', '{"text": 3}', '{"text": "a \\ud800"}', "", '{"text": "one"}']
+    "line", ["{", "[]", '{"txt": "a b"}', '{"text": 3}', '{"text": "a \\ud800"}', '{"text": "one"}']
 )
 def test_bad_json_lines(tmp_path, line):
     path = b.write(tmp_path, {"x.jsonl": b.OPENAI + line + "\n" + b.OPENAI}) / "x.jsonl"
@@ -223,14 +223,11 @@ def test_a_translation_is_not_the_english_text(tmp_path, language):
     [
         ("lambada_multilingual_stablelm/data/lambada_test_de.jsonl", "openai-mt-de"),
         ("lambada_multilingual_stablelm/nl/test-00000-of-00001.parquet", "openai-mt-nl"),
-        ("lambada_openai_mt_fr.jsonl", "openai-mt-fr"),
-        ("lambada_test_pt.jsonl", "openai-mt-pt"),
         ("lambada_openai/de/test-00000-of-00001.parquet", "openai-de"),
         ("lambada_openai/it/lambada_openai-test.parquet", "openai-it"),
         ("lambada_openai/en/test-00000-of-00001.parquet", "openai"),
         ("lambada_openai/default/test-00000-of-00001.parquet", "openai"),
         ("lambada_openai/data/lambada_test_en.jsonl", "openai"),
-        ("lambada_test_english.jsonl", "openai"),
     ],
 )
 def test_the_files_of_the_hub_tell_their_language(tmp_path, name, variant):
@@ -245,31 +242,20 @@ def test_the_files_of_the_hub_tell_their_language(tmp_path, name, variant):
 
 @pytest.mark.parametrize(
     ("name", "form"),
-    [*((f"a.{ending}", "openai") for ending in ("parquet", "jsonl", "json", "csv", "txt")),
-     ("a.csv", "plain"), ("a.txt", "capitalised")],
-)  # fmt: skip
-def test_a_form_is_recognised_in_any_file_and_the_advice_works(tmp_path, name, form):
-    texts = {"openai": [" ".join(t.split()) for t in b.RUNNING], "plain": b.PLAIN, "capitalised": b.CASED}[
-        form
-    ]
-    path = tmp_path / name
+    [("a.jsonl", "openai"), ("a.parquet", "plain"), ("a.txt", "plain"), ("a.txt", "capitalised")],
+)
+def test_the_form_of_a_file_is_checked_and_the_hint_works(tmp_path, name, form):
+    texts = {"openai": b.RUNNING, "plain": b.PLAIN, "capitalised": b.CASED}[form]
     if name == "a.txt":
-        path.write_text(b.text(texts))
+        path = b.write(tmp_path, {name: b.text(texts)}) / name
     else:
-        b.write_table(path, pd.DataFrame({"text": texts}))
-    if form == "openai":
-        assert set(read(path).frame["variant"]) == {"openai"}
+        path = b.write_table(tmp_path / name, pd.DataFrame({"text": texts}))
     for variant in {"openai", "plain", "capitalised"} - {form}:
-        refused(read, path, variant=variant)
+        raised = refused(read, path, variant=variant)
+        assert raised.hint == f'pass path="{path}", variant="{form}"'
     items = read(path, variant=form)
     assert items.frame["text"].tolist() == texts
     assert all(item.context for item in items)
-
-
-def test_running_text_of_the_hub_in_a_folder(tmp_path):
-    b.write_table(tmp_path / "lambada/test-00000-of-00001.parquet", pd.DataFrame({"text": b.RUNNING}))
-    refused(read, tmp_path, "test")
-    assert len(read(tmp_path, "test", variant="openai")) == 3
 
 
 def halves(texts, space=""):
@@ -279,32 +265,11 @@ def halves(texts, space=""):
     )
 
 
-@pytest.mark.parametrize(("name", "space"), [("lambada_openai.jsonl", ""), ("a.csv", " ")])
-def test_a_context_and_its_continuation_are_the_running_text(tmp_path, name, space):
-    path = b.write_table(tmp_path / name, halves(b.RUNNING, space))
-    expected = read(b.write_table(tmp_path / "whole.jsonl", pd.DataFrame({"text": b.RUNNING})))
-    for items in (
-        read(path),
-        read(path, variant="openai"),
-        *([read(tmp_path, "test", variant="openai")] if "lambada" in name else []),
-    ):
-        assert items.frame.equals(expected.frame)
-
-
-def test_a_continuation_of_several_words_is_no_word(tmp_path):
-    frame = pd.concat(
-        [halves(b.RUNNING), pd.DataFrame({"context": ["He went to"], "continuation": ["New York"]})]
-    )
-    path = b.write_table(tmp_path / "a.jsonl", frame)
-    refused(read, path)
-    assert len(read(path, on_error="skip")) == len(b.RUNNING)
-
-
 @pytest.mark.data
 def test_real_passages_in_two_parts(real_data, tmp_path):
     expected = load("lambada", path=next(real_data.rglob("lambada_openai_first300.jsonl")))
     path = b.write_table(tmp_path / "lambada_openai.jsonl", halves(expected.frame["text"]))
-    assert read(path).frame.equals(expected.frame)
+    refused(read, path)
     own = load(path)
     names = ["text", "answer", "answer_span"]
     assert own.frame[names].equals(expected.frame[names])

@@ -37,7 +37,6 @@ BAD = {
     ],
     "msrcc": [
         {"answer": "f"},
-        {"answer": "a", "b)": "a"},
         {"question": "No blank."},
         {"c)": ""},
     ],
@@ -139,19 +138,3 @@ def test_parts_of_novels_and_of_own_tables(tmp_path):
     refused(load, "lambada", "test", path=tmp_path / "lambada.zip")
     b.write(tmp_path / "years", {"2019.csv": "text,answer\nThe ___ ran .,dog\n", "2020.csv": ""})
     assert len(load(tmp_path / "years" / "2019.csv")) == 1
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_file_whose_name_says_another_split_has_a_note(tmp_path, capfd, part):
-    split, options, folder, rows = PARTS[part]
-    dataset, other = {"dailymail": "cnnqa"}.get(part, part.partition(" ")[0]), "test"
-    name = f"{'train' if split == 'test' else split}-{part}.parquet"
-    path = b.write_table(tmp_path / folder / name, pd.DataFrame(rows))
-    items = load(dataset, other, path=path, **options)
-    assert set(items.frame["split"]) == {other}
-    said = {"validation": "dev"}.get(name.partition("-")[0], "train")
-    note = f"the name of {name} says {said}, and it is read as test"
-    assert items.attrs["note"] == note
-    assert note in repr(items)
-    load(dataset, other, path=path, **options)
-    assert capfd.readouterr().err.count(note) == 1

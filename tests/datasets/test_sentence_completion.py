@@ -74,7 +74,7 @@ def test_without_answers_the_blank_stays_empty(tmp_path):
         (b.CSV, b.TABLE, ("boiled", "")),
         (b.CSV, b.TABLE, ("id,question", "nr,text")),
         (b.CSV, b.KEY, ("2,b", "2,f")),
-        (b.CSV, b.KEY, ("id", None)),
+        (b.CSV, b.KEY, ("id", "nr")),
     ],
 )
 def test_bad_files(tmp_path, form, name, change):
@@ -113,7 +113,7 @@ def test_a_quoted_line_end_and_two_blanks(tmp_path):
 @pytest.mark.parametrize(
     ("ending", "columns", "by"),
     [("csv", "{})", "letter"), ("tsv", "{}", "word"), ("jsonl", "option_{}", "letter"),
-     ("parquet", "{})", "word")],
+     ("parquet", "{})", "letter")],
 )  # fmt: skip
 def test_a_table_keeps_its_choices(tmp_path, ending, columns, by):
     expected = read(tmp_path / "release", b.CSV)
@@ -123,7 +123,10 @@ def test_a_table_keeps_its_choices(tmp_path, ending, columns, by):
     letters = pd.read_csv(io.StringIO(b.CSV[b.KEY]))["answer"].tolist()
     frame["answer"] = letters if by == "letter" else expected.frame["answer"]
     path = b.write_table(tmp_path / f"mine.{ending}", frame)
-    assert load("msrcc", path=path).frame.equals(expected.frame)
+    if columns == "{})":  # as in the release
+        assert load("msrcc", path=path).frame.equals(expected.frame)
+    else:
+        refused(load, "msrcc", path=path)
     names = ["text", "answer", "answer_span", "sentences", "candidates", "tokenised"]
     assert load(path).frame[names].equals(expected.frame[names])
     frame.drop(columns="answer").to_csv(tmp_path / "mine.csv", index=False)

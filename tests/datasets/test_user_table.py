@@ -120,8 +120,6 @@ def test_letters_numbers_and_words_name_the_choice(tmp_path, labels, column, for
             assert [item.answer for item in items] == ANSWERS
             assert [list(item.candidates) for item in items] == CHOICES
             assert items.extra.columns.tolist() == ["year"]
-        if form == "columns" and column != "solution":
-            assert [item.answer for item in load("msrcc", path=path)] == ANSWERS
 
 
 @pytest.mark.parametrize(
@@ -142,14 +140,31 @@ WHOLE = [["A dog ran.", "A cat ran.", "A cow ran."], ["one dog saw it", "one cat
 
 
 @pytest.mark.parametrize("choices", WHOLE)
-@pytest.mark.parametrize("dataset", ["own", "msrcc"])
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_choices_that_are_whole_sentences_are_refused(tmp_path, choices, dataset, on_error):
+def test_choices_that_are_whole_sentences_are_refused(tmp_path, choices, on_error):
     row = {"question": "A ___ ran." if choices is WHOLE[0] else "one ___ saw it", "ans": "a"}
     row |= dict(zip(("a)", "b)", "c)"), choices, strict=True))
     path = b.write_table(tmp_path / "sat.csv", pd.DataFrame([row, row | {"question": "A ___ man is ___."}]))
-    read = partial(load, path) if dataset == "own" else partial(load, "msrcc", path=path)
-    refused(read, on_error=on_error)
+    refused(load, path, on_error=on_error)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "line", "start"),
+    [(".csv", 4, "the text"), (".jsonl", 3, "the text"), (".json", None, "row 3, counted from 1: the text"),
+     (".parquet", None, "row 3, counted from 1: the text")],
+)  # fmt: skip
+def test_a_bad_row_is_named_by_its_line(tmp_path, suffix, line, start):
+    frame = pd.DataFrame(
+        {"id": ["p1", "p2", "p3"], "text": ["The ___ ran.", "A ___ sat.", " "], "answer": "dog"}
+    )
+    raised = refused(load, b.write_table(tmp_path / f"own{suffix}", frame))
+    assert (raised.line, raised.problem[: len(start)]) == (line, start)
+
+
+def test_a_text_file_is_read_as_passages_or_books(tmp_path):
+    path = b.write(tmp_path, {"own.txt": b.text(b.PLAIN)}) / "own.txt"
+    assert f'wb.load("lambada", path="{path}")' in refused(load, path).hint
+    assert len(load("lambada", path=path)) == 3
 
 
 def test_a_row_whose_answer_is_no_candidate_is_left_out_alone(tmp_path):
@@ -253,7 +268,7 @@ def test_an_id_is_the_id_where_each_row_has_its_own(tmp_path):
 def test_rows_of_whole_novels_name_the_reader_of_books(tmp_path, suffix, column):
     frame = pd.DataFrame({column: ["It was a very long day . " * 1000] * 2, "domain": "x"})
     path = b.write_table(tmp_path / f"novels{suffix}", frame)
-    for dataset, options in (("lambada", {}), ("cbt", {"variant": "NE"}), ("msrcc", {}), ("cnnqa", {})):
+    for dataset, options in (("cbt", {"variant": "NE"}), ("msrcc", {}), ("cnnqa", {})):
         refused(load, dataset, path=path, **options)
     refused(load, path)
 

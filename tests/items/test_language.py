@@ -75,22 +75,15 @@ def test_a_column_tells_the_language_of_each_row(tmp_path, ending, column, cells
     assert items.extra[column].dropna().tolist() == [cell for cell in cells if cell]
     items.to_csv(tmp_path / "again.csv")
     assert wb.load(tmp_path / "again.csv").frame["item_id"].equals(items.frame["item_id"])
-    german = wb.load("lambada", path=path, variant="openai-de")
-    assert german.frame["item_id"].tolist() == [f"lambada/test/openai-de/{i:06d}" for i in range(2)]
-    refused(wb.load, "lambada", path=path)
-    assert wb.load("lambada", path=path, variant="openai").frame["text"].tolist() == ENGLISH
-    refused(wb.load, "lambada", path=path, variant="plain")
-    refused(wb.load, "lambada", path=path, variant="openai-fr")
 
 
 def test_bad_rows_of_a_language_stay_problems(tmp_path):
     path = written(tmp_path / "mine.jsonl", [*GERMAN, None], lang="de")
     path.write_text(path.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
-    items = wb.load("lambada", path=path, on_error="skip")
-    assert set(items.frame["variant"]) == {"openai-de"}
+    items = wb.load(path, on_error="skip")
+    assert set(items.frame["variant"]) == {"own-de"}
     assert (len(items), len(items.problems)) == (2, 2)
-    refused(wb.load, "lambada", path=path)
-    refused(wb.load, "lambada", path=path, variant="openai", on_error="skip")
+    refused(wb.load, path)
 
 
 def test_a_language_that_is_not_known_is_noted(tmp_path):
@@ -179,17 +172,12 @@ def test_only_english_is_analysed(items):
 @pytest.mark.parametrize("by", ["name", "column"])
 def test_questions_of_released_forms_have_a_language(tmp_path, by):
     frames = {
-        "cbt": (pd.DataFrame(b.hub_rows(b.cbt())), "dev", "NE", "cbt/dev/NE-de/000000"),
-        "cnnqa": (pd.DataFrame([b.hub_row(b.cnn())]), "test", "cnn", "cnnqa/test/cnn-de/one"),
-        "msrcc": (pd.DataFrame(COMPLETION), "test", "plain", "msrcc/test/plain-de/0007"),
+        "cbt": pd.DataFrame(b.hub_rows(b.cbt())),
+        "cnnqa": pd.DataFrame([b.hub_row(b.cnn())]),
+        "msrcc": pd.DataFrame(COMPLETION),
     }
-    for dataset, (frame, split, variant, item_id) in frames.items():
+    for dataset, frame in frames.items():
         path = tmp_path / (f"{dataset}_de.jsonl" if by == "name" else f"{dataset}.jsonl")
         table = frame if by == "name" else frame.assign(language="de")
         table.to_json(path, orient="records", lines=True)
-        first = wb.load(dataset, split, variant=variant, path=path)[0]
-        assert (first.item_id, first.variant) == (item_id, f"{variant}-de")
         assert wb.load(path)[0].variant == "own-de"
-    text = b.write(tmp_path, {"cbtest_NE_valid_de.txt": b.cbt()}) / "cbtest_NE_valid_de.txt"
-    assert wb.load("cbt", path=text)[0].item_id == "cbt/dev/NE-de/000000"
-    assert wb.load("cbt", path=text)[0].word_class == "NE"

@@ -110,8 +110,7 @@ def test_a_data_set_of_another_package(install, tmp_path):
     (tmp_path / "bad_reader.py").write_text("raise SystemExit")
     install("good", {"verses": "plain_model", "broken": "bad_reader"}, "workbench.datasets")
     assert datasets.dataset_names()[-2:] == ["broken", "verses"]
-    listed = datasets.available().tail(2)
-    assert listed["dataset"].tolist() == ["broken", "verses"]
+    listed = datasets.available().set_index("dataset").loc[["broken", "verses"]]
     unknown = "'broken' cannot be imported from bad_reader: SystemExit"
     assert listed["where"].tolist() == [unknown, "the package good"]
     assert listed["found"].tolist() == [False, True]

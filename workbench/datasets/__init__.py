@@ -91,6 +91,12 @@ def load(
     if options:
         raise TypeError(f"load() got {', '.join(options)}: only a table of your own takes further options")
     readers = sources.readers()
+    if str(dataset) not in readers and Path(dataset).is_file():
+        raise DataError(
+            "expected the name of a data set or a table, got another file",
+            file=dataset,
+            hint=f'wb.load("lambada", path="{dataset}") reads passages, wb.books("{dataset}") novels',
+        )
     dataset = sources.check_choice("data set", str(dataset), list(readers), "the workbench")
     sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
     reader = load_extension(readers[dataset])
@@ -99,14 +105,15 @@ def load(
 
 
 def available() -> pd.DataFrame:
-    """List the data sets found on this machine, without reading them.
+    """List the data sets and where they are on this machine, without reading them; those found come first.
 
     Returns
     -------
     DataFrame
         ``dataset``, ``split``, ``variant`` ("books" for what :func:`books` streams), ``found``,
-        and ``where``: the file or folder, relative to the place that was searched. A data set of another
-        package that does not tell its parts, or cannot be imported, has one row that says so.
+        and ``where``: the file or folder, relative to the place that was searched. Translations are listed
+        where they are found. A data set of another package that does not tell its parts, or cannot be
+        imported, has one row that says so.
 
     Examples
     --------
@@ -130,7 +137,8 @@ def available() -> pd.DataFrame:
             rows.append((name, "", "", True, origin))
     # the name of the columns is the heading above the numbers of rows in a notebook
     columns = pd.Index(["dataset", "split", "variant", "found", "where"], name="row")
-    return pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=columns)
+    return table.sort_values("found", ascending=False, kind="stable", ignore_index=True)
 
 
 def _short(where: Path | None, searched: list[sources.Root]) -> str:

@@ -14,9 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from workbench.datasets import archives, sample, sources
-from workbench.datasets.file_names import shards
 from workbench.datasets.gutenberg import Heading, is_gutenberg, without_boilerplate
-from workbench.datasets.model_files import refuse_language_model
+from workbench.datasets.sources import shards
 from workbench.items import text as wt
 from workbench.storage.errors import DataError, reading
 from workbench.storage.packages import load_extension
@@ -72,6 +71,10 @@ _YEAR = re.compile(r"[0-9]{4}")
 _COLUMNS = ("book_id", "title", "author", "year", "text")
 _ROWS = 16  # of a table that are in memory at a time
 _HEAD = 60_000  # characters that tell whether a text is tokenised
+_MODEL_HEAD = 1 << 12  # bytes of a file that tell what it is
+_LANGUAGE_MODEL = re.compile(
+    rb"mmap lm http://kheafield\.com|SRILM_BINARY_NGRAM|blmt |(?:[^\0]{0,1000}\n)?\\data\\\s+ngram +1 *="
+)
 
 Document = tuple[str, Callable[[], Iterable[Book]]]
 """A file's name with its folders, and what reads its books."""
@@ -170,7 +173,7 @@ def book_files(
     """Return name and place of the files that `books` reads; an archive is one file."""
     listed: list[tuple[str, Path]] = []
     for location in _located(str(dataset_or_path), split, path)[0]:
-        if sources.is_folder(location):
+        if location.is_dir():
             listed += [(file.relative_to(location).as_posix(), file) for file in _files(location)]
         else:
             listed.append((location.name, location))
@@ -191,8 +194,8 @@ def _located(
     if sets := _sets(name):
         split = sources.check_choice("split", split, list(sets), f"{name} (books)", "train")
         return _find(name, sets[split], path), sets[split], f"{name}/{split}"
-    location = sources.expand_home(name)
-    if path is not None or not (sources.is_file(location) or sources.is_folder(location)):
+    location = Path(name).expanduser()
+    if path is not None or not location.exists():
         names = [each for each in sources.readers() if each == "sample" or _sets(each)]
         problem = f"there is no file or folder {name!r}, and no data set of that name with books"
         raise DataError(problem, hint=f"pass a path, or one of {', '.join(names)}")
@@ -207,7 +210,7 @@ def _sets(name: str) -> Mapping[str, sources.BookFiles] | None:
 
 def _find(name: str, wanted: sources.BookFiles, path: Path | str | None) -> list[Path]:
     roots = sources.search_roots(name, path)
-    if path is not None and sources.is_file(roots[0].folder):
+    if path is not None and roots[0].folder.is_file():
         return _all_shards([roots[0].folder])
     for root in roots:
         for pattern in wanted.patterns:
@@ -248,7 +251,7 @@ class _Reader:
     def documents(self, paths: Sequence[Path]) -> Iterator[Document]:
         """Find the files that may be books, in the paths themselves, in folders, and in archives."""
         for path in paths:
-            if sources.is_folder(path):
+            if path.is_dir():
                 for file in _files(path):
                     yield from self._file(file, file.relative_to(path).as_posix())
             elif archives.is_archive(path):
@@ -363,6 +366,18 @@ def _raise(error: DataError) -> Iterator[Book]:
 def _content(path: Path) -> bytes:
     refuse_language_model(path)
     return sources.File(path).data
+
+
+def refuse_language_model(path: Path) -> None:
+    """Raise DataError if a file is an n-gram model in ARPA format, or in that of KenLM, SRILM or IRSTLM."""
+    with reading(path), path.open("rb") as file:
+        start = file.read(_MODEL_HEAD)
+    if _LANGUAGE_MODEL.match(start):
+        raise DataError(
+            "this is an n-gram model of another program, which is not read",
+            file=path,
+            hint="fit one on the text that it was estimated from: NGram.fit(text, order=...)",
+        )
 
 
 def _members(

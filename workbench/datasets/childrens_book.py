@@ -15,11 +15,9 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.file_names import split_in_name
-from workbench.datasets.question_tables import TABLES, QuestionTable
+from workbench.datasets.question_tables import QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
-from workbench.items.language import in_language, language_in_path
 from workbench.items.questions import CANDIDATES, Sides
 from workbench.items.schema import WORD_CLASSES, Item
 from workbench.storage.errors import DataError
@@ -84,38 +82,39 @@ def _statistics(file: sources.File) -> Iterator[tuple[tuple[str, str], float]]:
         heading, *values = line.split("\t")
         heading = heading.rstrip(" :")
         if heading == "PROCESSING":
-            split = split_in_name(values[0].rpartition("/")[2]) if values else None
+            split = sources.split_in_name(values[0].rpartition("/")[2]) if values else None
         names = STATISTICS.get(heading, ())
         for name, value in zip(names, [*values, *[""] * len(names)], strict=False):
             if split is None or not _NUMBER.fullmatch(value):
                 problem = f"expected the number of {name!r} of a split, got {value!r}"
-                raise DataError(problem, file=file.label, line=number, hint='get it with wb.fetch("cbt")')
+                raise DataError(problem, file=file.path, line=number, hint='get it with wb.fetch("cbt")')
             yield (split, name), float(value)
 
 
-def class_in_name(name: str) -> str | None:
-    """Infer the word class from the name of a file or folder, or return None."""
-    match = re.search(r"(?:^|[_/-])(NE|CN|V|P)(?=[_./-])", name, re.IGNORECASE)
-    return match and match[1].upper()
+def class_in_name(path: Path) -> str | None:
+    """Infer the word class from the name of a file, else of its folders, or return None."""
+    for name in (path.name, "/".join(path.absolute().parts[-3:])):
+        if match := re.search(r"(?:^|[_/-])(NE|CN|V|P)(?=[_./-])", name, re.IGNORECASE):
+            return match[1].upper()
+    return None
 
 
 def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
-    if file.path.suffix.lower() in TABLES:
-        for row in QUESTIONS.rows_of_file(file, word_class):
+    if file.path.suffix.lower() != ".txt":
+        for row in QUESTIONS.rows_of_file(file):
             if isinstance(row, DataError):
                 yield row
             else:
-                (number, _, question), variant = row
-                yield _item(f"cbt/{split}/{variant}/{number:06d}", question)
+                number, _, question = row
+                yield _item(f"cbt/{split}/{word_class}/{number:06d}", question)
         return
-    variant = in_language(word_class, language_in_path(file.path))
     lines = file.lines()
     if any(line.startswith("_BOOK_TITLE_ : ") for line in lines[:20]):
         problem = "these are whole books, not questions"
-        raise DataError(problem, file=file.label, hint=f'read them with wb.books("{file.path}")')
+        raise DataError(problem, file=file.path, hint=f'read them with wb.books("{file.path}")')
     for index, block in enumerate(_blocks(lines)):
         try:
-            yield _question(block, file, f"cbt/{split}/{variant}/{index:06d}")
+            yield _question(block, file, f"cbt/{split}/{word_class}/{index:06d}")
         except DataError as error:
             yield error
 
@@ -181,7 +180,7 @@ def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
 def _question(block: list[tuple[int, str]], file: sources.File, item_id: str) -> Item:
     def wrong(problem: str, line: int) -> DataError:
         hint = 'correct the question, or leave it out with on_error="skip"'
-        return DataError(problem, file=file.label, line=line, hint=hint)
+        return DataError(problem, file=file.path, line=line, hint=hint)
 
     sentences: list[str] = []
     for expected, (line, content) in enumerate(block, 1):
@@ -212,8 +211,7 @@ def _question(block: list[tuple[int, str]], file: sources.File, item_id: str) ->
 
 def _item(item_id: str, question: Question) -> Item:
     context, query, answer, candidates = question
-    _, split, variant, _ = item_id.split("/")
-    word_class = variant.partition("-")[0]
+    _, split, word_class, _ = item_id.split("/")
     sentences = [*context, query.replace(BLANK, answer)]
     spans = tuple(wt.joined_spans(sentences))
     start = spans[-1][0] + query.index(BLANK)
@@ -221,7 +219,7 @@ def _item(item_id: str, question: Question) -> Item:
         item_id=item_id,
         dataset="cbt",
         split=split,
-        variant=variant,
+        variant=word_class,
         text="\n".join(sentences),
         answer=answer,
         answer_span=(start, start + len(answer)),
@@ -270,8 +268,7 @@ RELEASE = sources.Release(
         (split, word_class): (
             f"cbtest_{word_class}_{full}.txt",
             f"cbtest_{word_class}_{short}*.txt",
-            *(f"*/{word_class}/{start}{short}*{ending}" for start in ("", "cbt-") for ending in TABLES),
-            *(f"cbt*_{word_class}_{short}*{ending}" for ending in TABLES),
+            *(f"*/{word_class}/*{short}*{ending}" for ending in sources.HUB),
         )
         for split, (full, short) in _NAMES.items()
         for word_class in WORD_CLASSES
@@ -279,7 +276,7 @@ RELEASE = sources.Release(
     parse=_parse,
     archives=_ARCHIVES,
     variant=None,
-    variant_in_name=class_in_name,
+    variant_of=class_in_name,
     books={
         split: sources.BookFiles((f"cbt_{name}.txt", "CBTest.tgz", "CBTest*.t*gz"), f"*cbt_{name}.txt")
         for split, (_, name) in _NAMES.items()

@@ -7,21 +7,20 @@ lines between.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.file_names import split_of_file
-from workbench.datasets.question_tables import TABLES, QuestionTable
+from workbench.datasets.question_tables import QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
 from workbench.items.items import Items
-from workbench.items.language import folder_of
 from workbench.items.questions import CANDIDATES, Sides
 from workbench.items.schema import Item, Span
 from workbench.storage.errors import DataError
@@ -37,7 +36,6 @@ _ARTICLES = ("article", "context", "passage", "document")
 _QUERIES = ("question", "query")
 _LISTS = ("entities", *CANDIDATES)
 _FOLDERS = {"train": "training", "dev": "validation", "test": "test"}
-_TABLES = {"train": "train", "dev": "valid", "test": "test"}
 _PARTS = ("address", "article", "question", "answer", "entities")
 _ENTITY = re.compile(r"(@entity([0-9]{1,9})):(.*)", re.DOTALL)
 
@@ -55,63 +53,74 @@ def load(
     it is also read where no split is asked for. The candidates are all entities that the file lists, by
     number; their names and the article's address are in ``meta``.
     """
-    folders = [] if path is None else [folder.lower() for folder in Path(path).parts]
-    if variant is None and any("dailymail" in folder for folder in folders[-4:]):
+    location = None if path is None else Path(path).expanduser().absolute()
+    if variant is None and location is not None and "dailymail" in _names(location):
         variant = "dailymail"
     variant = sources.check_choice("variant", variant, VARIANTS, "cnnqa", "cnn")
     file = sources.as_single_file(path)
-    table = file if file and file.path.suffix.lower() in TABLES else None
-    if split is None and path is not None:
-        split = _split_of_path(Path(path).absolute())
-    is_flat = split in {None, UNNAMED}  # questions whose folder names no split will do
-    split = sources.check_choice("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
-
-    if file and not table:
-        folder, names = file.path, [str(file.path)]
-        is_split = split == _named_split(folder.absolute())
-    elif not table:
-        table, folder, names, is_split = _located(path, split, variant)
-    if table:
-        note = sources.note_split(table, split)
-        records, attrs = _rows(table, split, variant), {"note": note} if note else {}
-        return sources.items_from_records("cnnqa", records, on_error, files=table.shards, attrs=attrs)
-    if not (is_split or is_flat):
-        raise _no_split(folder, split)
-    source = file.source if file else f"{folder.name}/*{SUFFIX}"
-    with progress_bar(len(names), label=f"{variant} {split}", unit="questions", delay=1) as bar:
-        records = _records((sources.File(Path(name)) for name in names), variant, bar.update)
+    table = file if file and file.path.suffix != SUFFIX else None
+    if split is None and location is not None:
+        folder = location.parent if file else location
+        split = sources.split_of_file(location) if table else _split_of_folder(folder)
+    splits = ("dev", UNNAMED) if split is None else (split,)
+    split = sources.check_choice("split", splits[0], (*SPLITS, UNNAMED), "cnnqa")
+    if table is None:
+        split, table, files = _find(path, splits, variant)
+    if table is not None:
+        records = _rows(table, split, variant)
+        return sources.items_from_records("cnnqa", records, on_error, files=table.shards)
+    source = file.name if file else f"{files[0].parent.name}/*{SUFFIX}"
+    with progress_bar(len(files), label=f"{variant} {split}", unit="questions", delay=1) as bar:
+        records = _records(files, split, variant, bar.update)
         return sources.items_from_records("cnnqa", records, on_error, attrs={"source": source})
 
 
-def _located(
-    path: Path | str | None, split: str, variant: str
-) -> tuple[sources.File | None, Path, list[str], bool]:
-    """Return the table of a split; or None, the folder of its questions, their files, and whether it says so.
-
-    DataError if there is neither.
-    """
+def _find(
+    path: Path | str | None, splits: Sequence[str], variant: str
+) -> tuple[str, sources.File | None, list[Path]]:
+    """Return the first of some splits that is there, and its table, or its files of one question each."""
     searched = sources.search_roots("cnnqa", path)
     for root in sources.with_unpacked("cnnqa", searched, _packs(variant)):
-        by_path = path is not None or root not in searched
-        folder, names, is_split = _folder([root], split, variant, by_path=by_path)
-        if folder:
-            return None, Path(folder), names, is_split
-        (ours,), patterns = _tables([root], split, variant)
-        if table := sources.from_disk(ours, patterns):
-            return table, root.folder, [], True
-    inside = f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/")
+        for split in splits:
+            folders = _folders(root, split, variant, by_path=path is not None or root not in searched)
+            if len(folders) > 1:
+                problem = f"several folders fit: {', '.join(folders)}"
+                raise DataError(problem, hint="pass path= the one you mean")
+            if folders:
+                return split, None, list(map(Path, *folders.values()))
+            if table := sources.from_disk(root, _tables(split, variant)):
+                return split, table, []
+    inside = f"{variant}/questions/{_FOLDERS.get(splits[0], '')}/*{SUFFIX}".replace("//", "/")
     raise sources.missing("cnnqa", [inside, f"{variant}.tgz"], searched)
 
 
-def _tables(roots: Sequence[sources.Root], split: str, variant: str) -> tuple[list[sources.Root], list[str]]:
-    """Return the roots without files of the other variant, and patterns of tables as the hub has them."""
-    other = next(v for v in VARIANTS if v != variant)
-    searched = [
-        sources.Root(root.folder, [file for file in root.files if other not in file[0].lower().split("/")])
-        for root in roots
-    ]
-    folders = (f"*/{variant}", "*cnnqa*") if split in _TABLES else ()
-    return searched, [f"{folder}/{_TABLES[split]}*{ending}" for folder in folders for ending in TABLES]
+def _tables(split: str, variant: str) -> list[str]:
+    """Return the patterns of a split's tables, as the hub has them."""
+    name = {"dev": "valid"}.get(split, split)
+    return [f"*/{variant}/{name}*{ending}" for ending in sources.HUB]
+
+
+def _folders(root: sources.Root, split: str, variant: str, *, by_path: bool) -> dict[str, list[str]]:
+    """Return the question files of a split by folder.
+
+    The split is that of the folder's name, `UNNAMED` for any other name. The variant is among the names of
+    the folders above; folders that name none are those of CNN, and of either if they were asked for.
+    """
+    folders: dict[str, list[str]] = {}
+    for _, name in root.files:
+        if name.endswith(SUFFIX):
+            folders.setdefault(name.rpartition(os.sep)[0], []).append(name)
+    is_usual = by_path or variant == VARIANTS[0]
+    return {
+        folder: files
+        for folder, files in folders.items()
+        if (_split_of_folder(Path(folder)) or UNNAMED) == split
+        and (variant in (names := _names(Path(folder))) or (is_usual and names.isdisjoint(VARIANTS)))
+    }
+
+
+def _names(path: Path) -> set[str]:
+    return {name.lower() for name in path.parts}
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
@@ -119,77 +128,30 @@ def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path |
     for variant in VARIANTS:
         archive = sources.find_first(searched, archives=_packs(variant))
         for split in (*SPLITS, UNNAMED):
-            folder, _, official = _folder(searched, split, variant, by_path=False)
-            if official or split in SPLITS:
-                table = sources.find_first(*_tables(searched, split, variant))
-                yield split, variant, Path(folder) if official else table or archive
-            elif folder:
-                yield split, variant, Path(folder)
-
-
-def _folder(
-    roots: Sequence[sources.Root], split: str, variant: str, *, by_path: bool
-) -> tuple[str, list[str], bool]:
-    """Return the folder with the files of a split, and whether its name says so."""
-    for root in roots:
-        folders: dict[str, list[str]] = {}
-        for _, path in root.files:
-            if path.endswith(SUFFIX):
-                folders.setdefault(path.rpartition("/")[0], []).append(path)
-        start = 0 if by_path else len(root.folder.parts) - 1
-        paths = {folder: [p.lower() for p in Path(folder).parts[start:]] for folder in folders}
-        other = next(v for v in VARIANTS if v != variant)
-        unnamed = by_path or variant == VARIANTS[0]  # what no folder calls dailymail is not
-        ours = [f for f, names in paths.items() if variant in names or (unnamed and other not in names)]
-        for official, fits in (
-            (True, [f for f in ours if paths[f][-1] == _FOLDERS.get(split) and variant in paths[f]]),
-            (True, [f for f in ours if paths[f][-1] == _FOLDERS.get(split)]),
-            (False, [f for f in ours if paths[f][-1] not in _FOLDERS.values()]),
-        ):
-            if len(fits) > 1:
-                several = f"several folders fit: {', '.join(fits)}"
-                raise DataError(several, hint="pass path= the one you mean")
-            if fits:
-                return fits[0], folders[fits[0]], official
-    return "", [], False
+            folders = chain.from_iterable(_folders(root, split, variant, by_path=False) for root in searched)
+            path = next(map(Path, folders), None)
+            if split in SPLITS:
+                path = path or sources.find_first(searched, _tables(split, variant)) or archive
+            if split in SPLITS or path:
+                yield split, variant, path
 
 
 def _packs(variant: str) -> tuple[str, ...]:
-    return f"{variant}.tgz", f"{variant}*.t*gz", f"{variant}*.tar*", f"{variant}*.zip"
+    return f"{variant}.tgz", f"{variant}*.t*gz"
 
 
-def _no_split(location: Path, split: str) -> DataError:
-    folders = ", ".join(_FOLDERS.values())
-    problem = f"these questions are one set without splits, so there is no {split!r}"
-    return DataError(
-        f"{problem}: no folder is called {folders}",
-        file=location,
-        hint='leave the split out: wb.load("cnnqa")',
-    )
-
-
-def _split_of_path(path: Path) -> str | None:
-    """Return the split that the name of a table says, or that of a folder."""
-    if not sources.is_file(path):
-        return _named_split(path / "-")
-    is_table = path.suffix.lower() in TABLES
-    return (split_of_file(path) if is_table else None) or _named_split(path)
-
-
-def _named_split(file: Path) -> str | None:
-    """Return the split that the folder of a file names, if it does."""
-    folder = file.parent.name.lower()
-    return next((split for split, name in _FOLDERS.items() if name == folder), None)
+def _split_of_folder(folder: Path) -> str | None:
+    return next((split for split, name in _FOLDERS.items() if name == folder.name.lower()), None)
 
 
 def _records(
-    files: Iterator[sources.File], variant: str, step: Callable[[], Any]
+    files: Sequence[Path], split: str, variant: str, step: Callable[[], Any]
 ) -> Iterator[Item | DataError]:
     # In this process: with eight more, the training split took 18.2 s in place of 19.0 s.
     for file in files:
         step()
         try:
-            yield _question(file, _named_split(file.path.absolute()) or UNNAMED, variant)
+            yield _question(sources.File(file), split, variant)
         except DataError as error:
             yield error
 
@@ -198,7 +160,7 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
     def wrong(problem: str, section: int) -> DataError:
         line = starts[min(section, len(starts) - 1)] if starts else 1
         hint = 'correct the file, or leave it out with on_error="skip"'
-        return DataError(problem, file=file.label, line=line, hint=hint)
+        return DataError(problem, file=file.path, line=line, hint=hint)
 
     numbered = enumerate(file.lines(), 1)
     groups = [list(g) for blank, g in groupby(numbered, lambda line: not line[1].strip()) if not blank]
@@ -229,14 +191,14 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
 
 def _rows(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
     """Yield the questions of a table, as the Hugging Face hub keeps them."""
-    for row in QUESTIONS.rows_of_file(file, variant):
+    for row in QUESTIONS.rows_of_file(file):
         if isinstance(row, DataError):
             yield row
             continue
-        (number, cells, (article, query, answer, names)), of_row = row
+        number, cells, (article, query, answer, names) = row
         name, url = (cells[key] if isinstance(cells.get(key), str) else "" for key in ("id", "url"))
-        item_id = f"cnnqa/{folder_of(split, of_row)}/{name.removesuffix(SUFFIX) or f'{number:06d}'}"
-        yield made_item(item_id, of_row, article, query, answer, url=url, names=names)
+        item_id = f"cnnqa/{split}/{name.removesuffix(SUFFIX) or f'{number:06d}'}"
+        yield made_item(item_id, variant, article, query, answer, url=url, names=names)
 
 
 def _holds_questions(frame: pd.DataFrame, path: Path) -> bool:

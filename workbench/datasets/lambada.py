@@ -1,80 +1,65 @@
 """LAMBADA: the last word of a passage, which needs the whole passage to be guessed.
 
 Paperno et al. (2016), "The LAMBADA dataset: Word prediction requiring a broad discourse
-context", ACL. Three forms of the text go round, all read byte for byte: the release
-(`plain`: lower-cased Penn Treebank tokens), its cased twin (`capitalised`), and OpenAI's
+context", ACL. Three forms of the text are in use, all read byte for byte: the release
+(`plain`: lower-cased Penn Treebank tokens), the same in its original case (`capitalised`), and OpenAI's
 running text (`openai`: test split only; `openai-de` and others are its translations).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from workbench.datasets import sources
-from workbench.datasets.question_tables import check_no_books
-from workbench.items import language as tongues
 from workbench.items import text as wt
-from workbench.items.language import ENGLISH, folder_of, in_language, language, language_name
-from workbench.items.questions import Sides, continued
+from workbench.items.language import ENGLISH, folder_of, in_language, language_in_path
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.tables import parsed_json, read_frame
+from workbench.storage.tables import read_frame
 
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
+
+
+def _translation(folder: str, language: str) -> tuple[str, ...]:
+    """Return the patterns of a translation in a folder of the hub."""
+    return f"{folder}/*_{language}.jsonl", f"{folder}/*{language}/*test*.parquet"
+
+
 _FILES = {
     ("dev", "plain"): (
         "lambada_development_plain_text.txt", "lambada_development_plain_text*.txt",
-        "*lambada*/validation[-/]*.parquet", "*lambada*/validation-*.jsonl",
+        "*lambada*/validation[-/]*.parquet",
     ),
     ("test", "plain"): (
-        "lambada_test_plain_text.txt", "lambada_test_plain_text*.txt",
-        "*lambada*/test[-/]*.parquet", "*lambada*/test-*.jsonl",
+        "lambada_test_plain_text.txt", "lambada_test_plain_text*.txt", "*lambada*/test[-/]*.parquet",
     ),
     ("control", "plain"): ("lambada_control_test_data_plain_text.txt", "lambada_control*plain_text*.txt"),
-    ("rejected", "plain"): ("lambada_rejected_plain_text.txt", "*rejected*plain_text*.txt", "*rejected*.txt"),
-    ("dev", "capitalised"): (
-        "lambada_development_capitalized_plain_text.txt", "lambada_development_capitali[sz]ed*.txt",
-    ),
-    ("test", "capitalised"): (
-        "lambada_test_capitalized_plain_text.txt", "lambada_test_capitali[sz]ed*.txt",
-    ),
-    ("test", "openai"): (  # those with a language of two letters are translations
-        "lambada_test.jsonl", "lambada_test_en*.jsonl", "lambada_test[!_]*.jsonl",
-        "lambada_test_[a-z][a-z][a-z]*.jsonl", "lambada_openai.jsonl", "lambada_openai_en*.jsonl",
-        "lambada_openai[!_]*.jsonl", "lambada_openai_[a-z][a-z][a-z]*.jsonl",
-        *(f"*lambada*/{folder}*test*.parquet" for folder in ("default/", "en/", "")),
-        *(f"*lambada*/{folder}test-*.jsonl" for folder in ("default/", "en/", "")),
+    ("rejected", "plain"): ("lambada_rejected_plain_text.txt", "*rejected_plain_text*.txt"),
+    ("dev", "capitalised"): ("lambada_development_capitalized*.txt",),
+    ("test", "capitalised"): ("lambada_test_capitalized*.txt",),
+    ("test", "openai"): (
+        "lambada_test.jsonl", "lambada_test_en.jsonl", "lambada_openai*.jsonl", "lambada_test*.jsonl",
+        *(f"*lambada_openai*/{folder}*test*.parquet" for folder in ("default/", "en/", "")),
     ),
     **{
         ("test", f"openai-{language}"): (
-            f"*lambada_openai/*_{language}.jsonl", f"*lambada_openai/*{language}/*test*.parquet",
-            f"lambada_test_{language}*.jsonl", f"lambada_openai_{language}*.jsonl",
-            f"*lambada*_{language}*.parquet", f"*lambada*/{language}/*test*.parquet",
+            *_translation("*lambada_openai", language), f"lambada_test_{language}.jsonl",
         )
         for language in ("de", "es", "fr", "it")
     },
     **{
         ("test", f"openai-mt-{language}"): (
-            f"*lambada*_mt_*{language}*.jsonl", f"*lambada*_mt_*{language}*.parquet",
-            f"*lambada*stablelm*/*_{language}*.jsonl", f"*lambada*stablelm*/{language}/*test*.parquet",
-            f"*lambada*stablelm*/*_{language}*.parquet",
-            *([f"lambada_test_{language}*.jsonl"] if language in {"nl", "pt"} else []),
+            *_translation("*lambada*_mt*", language), *_translation("*lambada*stablelm*", language),
         )
         for language in ("de", "es", "fr", "it", "nl", "pt")
     },
 }  # fmt: skip
-_TRANSLATED = re.compile(r"(?:^|[/_.-])(de|en|es|fr|it|nl|pt)(?=[/_.-])")
 _LATER = re.compile(r"(?:^|[/_.-])(?:mt|stablelm)(?=[/_.-])")
-_CASED = re.compile(r"capitali[sz]ed", re.IGNORECASE)
-_NOVELS = "whole novels, not passages"
-_EXPECTED = '{"text": "..."} or {"context": "...", "continuation": "..."}'
 _SAMPLE = 1000  # texts that tell the form of all
 _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 
@@ -98,7 +83,8 @@ def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
     DataError
         If there is no such file, or a line is not of that form.
     """
-    file = sources.find_file("lambada", _VOCABULARY, _ARCHIVES, path)
+    file = sources.as_single_file(path)
+    file = file or sources.find_files("lambada", {"": _VOCABULARY}, archives=_ARCHIVES, path=path)[""]
     stat = file.path.stat()
     return _counts(file, stat.st_mtime_ns, stat.st_size)
 
@@ -117,40 +103,47 @@ def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
         word, tab, count = line.partition("\t")
         if not (word and tab and re.fullmatch(r"\d{1,18}", count)):
             problem = f"{line[:60]!r} is not a valid vocabulary line, expected a word, a tab and a count"
-            raise DataError(problem, file=file.label, line=number, hint="fetch the file again")
+            raise DataError(problem, file=file.path, line=number, hint="fetch the file again")
         counts[word] = counts.get(word, 0) + int(count)
     return MappingProxyType(counts)
 
 
-def _variant_in_file(file: sources.File) -> str | None:
-    """Return the variant of running text, with its language; None for tokens."""
-    rows = [row for row in _rows(file) if isinstance(row.text, str)]
-    if _form([str(row.text) for row in rows]) != "openai":
-        return None
-    codes = _languages(rows)
-    if len(codes) > 1:
-        names = ", ".join(map(language_name, sorted(codes)))
-        hint = f'pass variant="openai-de" or another of them, or read all: wb.load("{file.label}")'
-        raise DataError(f"its rows are in several languages: {names}", file=file.label, hint=hint)
-    return in_language("openai", codes.pop()) if codes else _translation(file)
-
-
-def _languages(rows: Iterable[_Row]) -> set[str]:
-    """Return the languages of good rows, English where a row names none; empty where none names one."""
-    codes = {row.meta.get("language") for row in rows if isinstance(row.text, str)}
-    return {code or ENGLISH for code in codes} if codes != {None} else set()
-
-
-def _translation(file: sources.File) -> str:
-    """Infer the variant of OpenAI's text from the name of the file, else of its folders."""
-    folders = "/".join(file.path.absolute().parts[-4:-1]).lower()
-    name = file.name.lower()
-    match = _TRANSLATED.search(name) or _TRANSLATED.search(f"{folders.rpartition('/')[2]}/")
-    code = match[1] if match else tongues.language_in_path(file.path)
+def _variant_of(path: Path) -> str:
+    """Infer the variant from the names of a file and its folders: text is the release's, JSON OpenAI's."""
+    name = "/".join(path.absolute().parts[-4:]).lower()
+    if path.suffix.lower() == ".txt":
+        return "capitalised" if "capitali" in path.name.lower() else "plain"
+    code = language_in_path(path)
     if code in {None, ENGLISH}:
-        return "openai"
-    is_later = _LATER.search(f"{folders}/{name}") or code in {"nl", "pt"}
-    return f"openai-{'mt-' if is_later else ''}{code}"
+        return "openai" if "openai" in name or path.suffix.lower() == ".jsonl" else "plain"
+    return in_language("openai-mt" if _LATER.search(name) or code in {"nl", "pt"} else "openai", code)
+
+
+class _Row(NamedTuple):
+    """A row of a file: its passage, its genre where the hub has it, and its file and line."""
+
+    text: Any
+    domain: Any
+    file: sources.File
+    line: int
+
+
+def _rows(file: sources.File) -> Iterator[_Row | DataError]:
+    """Yield the lines of a text, or the rows of a table with the column `text`, of all parts."""
+    for shard in file.shards:
+        if shard.path.suffix.lower() == ".txt":
+            yield from (_Row(line, None, shard, number) for number, line in enumerate(shard.lines(), 1))
+            continue
+        frame, lines, problems, _ = read_frame(shard.data, shard.path)
+        if "text" not in frame:
+            problem = f"expected a column 'text', got {', '.join(map(str, frame)):.200}"
+            hint = f'read a table of your own with wb.load("{shard.path}")'
+            raise DataError(problem, file=shard.path, hint=hint)
+        domains = frame["domain"] if "domain" in frame else [None] * len(frame)
+        cells = zip(frame["text"], domains, lines, strict=True)
+        rows = (_Row(text, domain, shard, line) for text, domain, line in cells)
+        records: list[_Row | DataError] = [*rows, *problems]
+        yield from sorted(records, key=lambda record: record.line or 0)
 
 
 def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
@@ -159,23 +152,21 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
     Those of `plain` and `capitalised` share their ids, ``lambada/dev/000017`` for line 18: they are the same.
     Translations have their language in the id: ``lambada/test/openai-de/000017``.
     """
-    rows = _rows(file)
+    rows = list(_rows(file))
+    _check_variant([row.text for row in rows if isinstance(row, _Row)], variant, file)
     tokenised = not variant.startswith("openai")
-    texts = [row.text for row in rows if isinstance(row.text, str)]
-    codes = _languages(rows)
-    if mismatch := _mismatch(texts, variant, file, codes):
-        remark, form = mismatch
-        raise DataError(f"{remark}, expected {variant}", file=file.label, hint=f'pass variant="{form}"')
     folder = folder_of(split, variant)
-    for number, (text, meta, shard, line) in enumerate(rows):
-        if isinstance(text, DataError):
-            yield text
+    hint = 'correct the line, or leave it out with on_error="skip"'
+    for number, row in enumerate(rows):
+        if isinstance(row, DataError):
+            yield row
             continue
-        if codes and meta.get("language", ENGLISH) != language(variant):
-            continue
-        answer = wt.last_word(text, tokenised=tokenised)
+        text, domain, shard, line = row
+        is_text = isinstance(text, str) and wt.is_encodable(text)
+        answer = wt.last_word(text, tokenised=tokenised) if is_text else None
         if answer is None or not text[: answer[0]].strip():
-            yield _bad(f"{text[:60]!r} is not a passage, expected at least two words", shard, line)
+            problem = f"{str(text)[:60]!r} is not a passage, expected at least two words"
+            yield DataError(problem, file=shard.path, line=line, hint=hint)
             continue
         spans = wt.sentences(text, tokenised=tokenised, paragraphs=False)
         yield Item(
@@ -188,113 +179,22 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
             answer_span=answer,
             sentences=wt.up_to_target(spans, answer, answer[1]),
             tokenised=tokenised,
-            meta=meta,
+            meta={"domain": domain} if isinstance(domain, str) else {},
         )
 
 
-def _bad(problem: str, file: sources.File, line: int) -> DataError:
-    hint = 'correct the line, or leave it out with on_error="skip"'
-    return DataError(problem, file=file.label, line=line, hint=hint)
-
-
-class _Row(NamedTuple):
-    """A passage or the error of its row, what else the row says of it, and its file and line."""
-
-    text: str | DataError
-    meta: dict[str, Any]
-    file: sources.File
-    line: int
-
-
-def _rows(file: sources.File) -> list[_Row]:
-    return [row for shard in file.shards for row in _rows_of_shard(shard)]
-
-
-def _rows_of_shard(file: sources.File) -> list[_Row]:
-    ending = file.name.lower().rpartition(".")[2]
-    if ending in {"parquet", "csv", "tsv", "json"}:
-        return _table(file)
-    lines = enumerate(sources.lines(sources.decode(file.data, file.label)), 1)
-    if ending not in {"jsonl", "ndjson"}:
-        return [_Row(line, {}, file, number) for number, line in lines]
-    rows = [_Row(*_json_row(line, file, number), file, number) for number, line in lines]
-    check_no_books(pd.DataFrame({"text": [row.text for row in rows]}), file.path, _NOVELS)
-    return rows
-
-
-def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataError, dict[str, Any]]:
-    record = parsed_json(line)
-    if isinstance(record, Exception):
-        return _bad(f"not valid JSON ({record}), expected {_EXPECTED}", file, number), {}
-    record = record if isinstance(record, dict) else {}
-    code = tongues.language_of_row({name.lower(): cell for name, cell in record.items()})
-    return _text(record, file, number), {"language": code} if code else {}
-
-
-def _text(record: Mapping[Any, Any], file: sources.File, number: int) -> str | DataError:
-    """Return the text of a row: ``text``, or ``context`` and the word in ``continuation``."""
-    text = record.get("text")
-    if "text" not in record and isinstance(word := record.get("continuation"), str):
-        if len(word.split()) != 1:
-            return _bad(f"the continuation is {word[:40]!r}, expected one word", file, number)
-        sides, word = continued(record.get("context"), word)
-        text = f"{sides.before}{word}{sides.after}" if isinstance(sides, Sides) else None
-    if not isinstance(text, str):
-        return _bad(f"there is no text in it, expected {_EXPECTED}", file, number)
-    if not wt.is_encodable(text):
-        return _bad(f"the text holds half a surrogate pair, expected {_EXPECTED}", file, number)
-    return text
-
-
-def _table(file: sources.File) -> list[_Row]:
-    """Read the table of the Hugging Face hub, `text` and perhaps `domain`, or the columns of `_text`."""
-    words = ["text", "domain", "context", "continuation"]
-    frame, _, problems, _ = read_frame(file.data, Path(file.label))
-    check_no_books(frame, file.path, _NOVELS)
-    if "text" not in frame and not {"context", "continuation"} <= set(frame):
-        problem = f"there is no column 'text'; there is {', '.join(map(str, frame))[:200]}"
-        raise DataError(
-            problem, file=file.label, hint=f'read a table of your own with wb.load("{file.label}")'
-        )
-    rows = [_Row(problem, {}, file, problem.line or 0) for problem in problems]
-    records = frame[[name for name in words if name in frame]].to_dict("records")
-    for number, (record, code) in enumerate(zip(records, tongues.languages_of_rows(frame), strict=True), 1):
-        meta = {"domain": record["domain"]} if isinstance(record.get("domain"), str) else {}
-        meta |= {"language": code} if code else {}
-        rows.append(_Row(_text(record, file, number), meta, file, number))
-    return rows
-
-
-def _form(texts: list[str]) -> str | None:
-    """Return the form of most texts: tokens (`plain`, or `capitalised`), or running text (`openai`)."""
-    if not texts:
-        return None
-    if sum(not wt.looks_tokenised(text) for text in texts[:_SAMPLE]) * 2 > len(texts[:_SAMPLE]):
-        return "openai"
-    return "capitalised" if sum(text != text.lower() for text in texts) * 2 > len(texts) else "plain"
-
-
-def _mismatch(texts: list[str], variant: str, file: sources.File, codes: set[str]) -> tuple[str, str] | None:
-    """Return what shows that a file is of another variant, and that variant; None if it may be of this one.
-
-    `codes` are the languages of its rows, where they name them.
-    """
-    form = _form(texts)
-    if form == "openai" and not codes:
-        form = _translation(file)
-    is_untold = form == "openai" and variant.startswith("openai")  # the file does not tell its language
-    if form and form != variant and not is_untold:
-        cased = sum(text != text.lower() for text in texts)
-        remark = f"{cased:,} of {len(texts):,} lines hold capitals: this is the {form} text"
-        if form.startswith("openai") and not variant.startswith("openai"):
-            remark = f"this is running text, the variant {form!r}"
-        elif form.startswith("openai"):
-            remark = f"its name says that this is the variant {form!r}"
-        return remark, form
-    if codes and language(variant) not in codes:
-        names = ", ".join(map(language_name, sorted(codes)))
-        return f"its rows are in {names}", in_language("openai", min(codes))
-    return None
+def _check_variant(rows: list[Any], variant: str, file: sources.File) -> None:
+    """Raise DataError if a file is of another variant, by the form of most texts or the name of the file."""
+    texts = [text for text in rows if isinstance(text, str)]
+    form = "capitalised" if sum(text != text.lower() for text in texts) * 2 > len(texts) else "plain"
+    sample = texts[:_SAMPLE]
+    if sum(not wt.looks_tokenised(text) for text in sample) * 2 > len(sample):
+        by_name = _variant_of(file.path)
+        form = by_name if by_name.startswith("openai") else "openai"
+        form = variant if form == "openai" and variant.startswith("openai") else form
+    if texts and form != variant:
+        hint = f'pass path="{file.path}", variant="{form}"'
+        raise DataError(f"this is the variant {form!r}, expected {variant!r}", file=file.path, hint=hint)
 
 
 RELEASE = sources.Release(
@@ -303,8 +203,7 @@ RELEASE = sources.Release(
     parse=_parse,
     archives=_ARCHIVES,
     loose=[key for key in _FILES if key[0] == "rejected" or key[1] != "plain"],
-    variant_in_file=_variant_in_file,
-    variant_in_name=lambda name: "capitalised" if _CASED.search(name) else "plain",
+    variant_of=_variant_of,
     books={
         "train": sources.BookFiles(
             (

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
 from workbench.datasets.sources import File
-from workbench.items import language
 from workbench.items.cells import index_as_columns
 from workbench.items.questions import Sides
 from workbench.items.schema import Span
 from workbench.storage.errors import DataError
 from workbench.storage.tables import TableFrame, read_frame
 
-TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
-BOOK_TEXTS = ("text", "content", "book", "book_text", "full_text")
-"""Columns, in lower case, of the texts of books."""
-_BOOK = 20_000  # characters of a text that is a book, not a passage
+_ROW = re.compile(r"row (\d+): ")
+_WITH_LINES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 
 Question = TypeVar("Question")
 Row = tuple[int, Mapping[str, Any], Question]
@@ -42,8 +40,10 @@ class QuestionTable(NamedTuple, Generic[Question]):
     passage: Callable[[Question], tuple[Sides, str | None, Sequence[str]]]
     sentences: Callable[[str], tuple[Span, ...]]
 
-    def rows(self, frame: pd.DataFrame, label: Path | str) -> Iterator[Row[Question] | DataError]:
-        """Yield the questions of a frame, and the errors of the rows that hold none."""
+    def rows(
+        self, frame: pd.DataFrame, path: Path, lines: Sequence[int] | None
+    ) -> Iterator[Row[Question] | DataError]:
+        """Yield the questions of a frame, and the errors of the rows that hold none; see :func:`in_file`."""
         frame = frame.loc[:, ~frame.columns.duplicated()].iloc[:, ::-1]
         names = {column: str(column).lower() for column in frame}  # of equal ones the first is read
         for number, cells in enumerate(frame.to_dict("records")):
@@ -51,39 +51,39 @@ class QuestionTable(NamedTuple, Generic[Question]):
             try:
                 question = self.read(row)
             except DataError as error:
-                hint = 'correct the row, or leave it out with on_error="skip"'
-                yield DataError(f"row {number}: {error.problem}", file=label, hint=hint)
+                yield in_file(DataError(f"row {number}: {error.problem}", hint=error.hint), path, lines)
             else:
                 yield number, row, question
 
-    def rows_of_file(self, file: File, variant: str) -> Iterator[tuple[Row[Question], str] | DataError]:
-        """Yield the questions of a file's parts, each with `variant` in the language of the row or file."""
+    def rows_of_file(self, file: File) -> Iterator[Row[Question] | DataError]:
+        """Yield the questions of a file's parts, numbered as one set."""
         n_before = 0
-        code = language.language_in_path(file.path)
         for shard in file.shards:
-            frame, _, problems, _ = read_frame(shard.data, shard.path)
+            frame, lines, problems, _ = read_frame(shard.data, shard.path)
             yield from problems
-            check_no_books(frame, shard.path, "whole books, not questions")
             if not self.holds(frame, shard.path):
                 problem = f"expected the columns {self.columns}, got {', '.join(map(str, frame))}"
-                hint = f'read a table of your own with wb.load("{shard.label}")'
-                raise DataError(problem, file=shard.label, hint=hint)
-            for row in self.rows(frame, shard.label):
-                if isinstance(row, DataError):
-                    yield row
-                else:
-                    number, cells, question = row
-                    of_row = language.in_language(variant, language.language_of_row(cells) or code)
-                    yield (n_before + number, cells, question), of_row
+                hint = f'read a table of your own with wb.load("{shard.path}")'
+                raise DataError(problem, file=shard.path, hint=hint)
+            for row in self.rows(frame, shard.path, lines):
+                yield row if isinstance(row, DataError) else (n_before + row[0], *row[1:])
             n_before += len(frame)
 
 
-def in_file(error: DataError, path: Path | str) -> DataError:
-    """Return an error of a table with its file; that of a row says that the row can be left out."""
-    hint = error.hint
-    if error.problem.startswith("row "):
-        hint = f'{hint or "correct it"}, or leave the row out with on_error="skip"'
-    return DataError(error.problem, file=path, hint=hint)
+def in_file(error: DataError, path: Path, lines: Sequence[int] | None) -> DataError:
+    """Return an error of a table with its file, and that of ``row 3``, from 0, with its line.
+
+    `lines` are those of the rows; without them, and where a file has no lines, rows are counted from 1.
+    """
+    match = _ROW.match(error.problem)
+    if match is None:
+        return DataError(error.problem, file=path, hint=error.hint)
+    number, problem = int(match[1]), error.problem[match.end() :]
+    hint = f'{error.hint or "correct the row"}, or leave it out with on_error="skip"'
+    if lines is not None and path.suffix.lower() in _WITH_LINES:
+        return DataError(problem, file=path, line=lines[number], hint=hint)
+    row = number + 1 if lines is None else lines[number]
+    return DataError(f"row {row}, counted from 1: {problem}", file=path, hint=hint)
 
 
 def read_shards(shards: Sequence[tuple[bytes, Path]]) -> TableFrame:
@@ -101,18 +101,3 @@ def read_shards(shards: Sequence[tuple[bytes, Path]]) -> TableFrame:
     problems = [problem for table in tables for problem in table.problems]
     notes = dict.fromkeys(table.note for table in tables if table.note)
     return TableFrame(pd.concat(frames, ignore_index=True), lines, problems, "; ".join(notes))
-
-
-def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:
-    """Raise DataError, with the message `problem`, if the rows of a table are whole books."""
-    columns = (frame[name] for name in frame if str(name).lower() in BOOK_TEXTS)
-    if not any(isinstance(column, pd.Series) and are_books(column) for column in columns):
-        return
-    hint = "read them with wb.books, from JSON lines or Parquet with the books in a column `text`"
-    raise DataError(f"its rows are {problem}", file=path, hint=hint)
-
-
-def are_books(texts: Iterable[Any]) -> bool:
-    """Return whether most cells are as long as a book, where no passage is."""
-    long = [isinstance(text, str) and len(text) > _BOOK for text in texts]
-    return sum(long) * 2 > len(long)

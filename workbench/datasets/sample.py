@@ -70,9 +70,9 @@ def story_names(split: str, folder: Path | None = None) -> list[str]:
 
 
 def at_hand(_searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Yield split, variant and place: always with the project."""
+    """Yield split, variant and place: always with the project; "cbt" stands for its word classes."""
     for split in SPLITS:
-        for variant in VARIANTS if split in _WITH_QUESTIONS else PASSAGES:
+        for variant in (*PASSAGES, "cbt", "msrcc") if split in _WITH_QUESTIONS else PASSAGES:
             yield split, variant, resource("sample")
     yield from ((split, "books", resource("sample", "novels")) for split in STORIES)
 

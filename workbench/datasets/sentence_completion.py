@@ -10,24 +10,19 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import TABLES, check_no_books, in_file, read_shards
-from workbench.items.cells import column_named
-from workbench.items.items import items_from_frame
-from workbench.items.language import folder_of, in_language, language_in_path
-from workbench.items.questions import ANSWERS, LABELS, choice_columns
+from workbench.datasets.question_tables import read_shards
+from workbench.items.questions import MARKER
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
 
 LETTERS = "abcde"
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
-_SENTENCES = ("question", "sentence", "text")
-_COLUMNS = f"question (with ___), {', '.join(f'{letter})' for letter in LETTERS)} and answer"
+_COLUMNS = ("id", "question", *(f"{letter})" for letter in LETTERS))
 _HINT = 'correct it, or leave it out with on_error="skip"'
-
 
 T = TypeVar("T")
 
@@ -40,37 +35,35 @@ class Completion(NamedTuple):
     words: tuple[str, ...]
 
 
-def _parse(file: sources.File, _split: str, variant: str) -> Iterator[Item | DataError]:
+def _parse(file: sources.File, _split: str, _variant: str) -> Iterator[Item | DataError]:
     """Yield the items of a file of questions; their ids have the question's own number: ``msrcc/test/0012``.
 
     Answers lie beside the questions; a table may have them too. Without them, answers are null and blanks
     empty.
     """
-    if file.path.suffix.lower() in TABLES:
-        yield from _table(file, variant)
-        return
-    variant = in_language(variant, language_in_path(file.path))
-    questions, problems = _sort_out(_official(file), file)
+    is_text = file.path.suffix.lower() == ".txt"
+    questions, problems = _sort_out(_official(file) if is_text else _table(file), file)
     yield from problems
-    answers: dict[int, str] | None = None
-    if file.companion is None:
-        yield _unanswered(file)
-    else:
-        answers, problems = _sort_out(_answers(file.companion, questions), file.companion)
-        yield from problems
-    yield from _items(questions, answers, file.companion, variant)
-
-
-def _unanswered(file: sources.File) -> DataError:
-    problem = f"the answers file {_answer_names(file)[0]} is missing beside it"
-    return DataError(problem, file=file.label, hint="put it there")
+    key = file if not is_text and "answer" in _columns(file) else file.companion
+    if key is None:
+        problem = f"the answers file {_answer_names(file)[0]} is missing beside it"
+        yield DataError(problem, file=file.path, hint="put it there")
+        yield from (_item(number, question, None) for number, question in questions.items())
+        return
+    answers, problems = _sort_out(_answers(key, questions) if is_text else _letters(key), key)
+    yield from problems
+    for number, question in questions.items():
+        if letter := answers.get(number):
+            yield _item(number, question, question.words[LETTERS.index(letter)])
+        elif key is not file:  # which has an error for each answer that is not a letter
+            yield DataError(f"there is no answer to question {number}", file=key.path, hint=_HINT)
 
 
 def _answer_names(file: sources.File) -> tuple[str, ...]:
     """Return the names an answers file may have: the questions' name with its other word, else any."""
     name, any_name = (
         file.name,
-        "test_answer*.csv" if file.path.suffix.lower() in TABLES else "*machine_format.answers*.txt",
+        "*machine_format.answers*.txt" if file.path.suffix.lower() == ".txt" else "test_answer*.csv",
     )
     for word, other in (("questions", "answers"), ("testing_data", "test_answer")):
         if word in name.lower():
@@ -95,7 +88,7 @@ def _sort_out(
 
 
 def _wrong(problem: str, file: sources.File, line: int) -> DataError:
-    return DataError(problem, file=file.label, line=line, hint=_HINT)
+    return DataError(problem, file=file.path, line=line, hint=_HINT)
 
 
 def _lines(file: sources.File) -> Iterator[tuple[int, int, tuple[str, Completion]] | DataError]:
@@ -144,93 +137,67 @@ def _answers(
             yield line, number, letter
 
 
-def _table(file: sources.File, variant: str) -> Iterator[Item | DataError]:
-    """Yield the items of a table: its answers are letters, numbers or the words, those beside it letters."""
-    frame, _, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards])
+def _rows(file: sources.File, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[Any, Any]] | DataError]:
+    """Yield the rows of a table, by columns in lower case, each with its line; the error of others."""
+    frame, lines, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards])
     yield from problems
-    check_no_books(frame, file.path, "whole books, not questions")
-    text, answer = (column_named(frame, names) for names in (_SENTENCES, (*ANSWERS, *LABELS)))
-    number = column_named(frame, ["id"])
-    is_beside = answer is None and file.companion is not None
-    if text is None or not choice_columns(frame, frame[text]) or (is_beside and number is None):
-        problem = f"expected the columns {_COLUMNS}, got {', '.join(map(str, frame))}"
-        hint = f'read a table of your own with wb.load("{file.label}")'
-        yield DataError(problem, file=file.label, hint=hint)
+    frame.columns = frame.columns.str.lower()
+    if not set(columns) <= set(frame):
+        problem = f"expected the columns {', '.join(columns)}, got {', '.join(map(str, frame))}"
+        hint = f'read a table of your own with wb.load("{file.path}")'
+        yield DataError(problem, file=file.path, hint=hint)
         return
-    if is_beside and file.companion:
-        letters, problems = _letters(file.companion)
-        yield from problems
-        answers = frame[number].astype(str).map(letters)
-        for each in frame.loc[answers.isna(), number]:
-            yield _lacks_answer(each, file.companion)
-        frame, answer = frame.assign(answer=answers)[answers.notna()], "answer"
-    variant = in_language(variant, language_in_path(file.path))
-    frame = frame.assign(row=range(len(frame)))
-    try:
-        items = items_from_frame(frame, text=text, answer=answer, variant=variant, on_error="skip")
-    except DataError as error:
-        raise in_file(error, file.label) from None
-    yield from (in_file(each, file.label) for each in items.problems)
-    for item in items:
-        position = int(item.item_id) if re.fullmatch(r"[0-9]{1,6}", item.item_id) else item.meta["row"]
-        start, end = item.answer_span
-        question = Completion(item.text[:start], item.text[end:], item.candidates or ())
-        yield _item(position, question, item.answer, item.variant)
-    if answer is None:
-        yield _unanswered(file)
-
-
-def _letters(file: sources.File) -> tuple[dict[str, str], list[DataError]]:
-    """Return the letters of a table of answers by the number of the question, and the errors of its rows."""
-    try:
-        frame, lines, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards])
-    except DataError as error:
-        return {}, [error]
-    number, answer = (column_named(frame, names) for names in (["id"], (*ANSWERS, *LABELS)))
-    if number is None or answer is None:
-        problem = f"the columns are {', '.join(map(str, frame))[:80]}, expected id, answer"
-        return {}, [_wrong(problem, file, 1)]
-    letters: dict[str, str] = {}
-    for line, name, cell in zip(lines, frame[number].astype(str), frame[answer], strict=True):
-        letter = str(cell).strip().lower()
-        if letter not in tuple(LETTERS):
-            problems.append(_wrong(f"the answer is {letter!r}, expected one of a b c d e", file, line))
-        elif name in letters:
-            problems.append(_wrong(f"the number {name} occurs twice", file, line))
+    for line, row in zip(lines, frame.to_dict("records"), strict=True):
+        if re.fullmatch(r"[0-9]{1,6}", str(row["id"])):
+            yield line, row
         else:
-            letters[name] = letter
-    return letters, problems
+            yield _wrong(f"the id is {row['id']!r}, expected a number", file, line)
 
 
-def _lacks_answer(number: object, beside: sources.File | None) -> DataError:
-    label = beside.label if beside else None
-    return DataError(f"there is no answer to question {number}", file=label, hint=_HINT)
+def _columns(file: sources.File) -> set[str]:
+    """Return the columns of a table in lower case."""
+    return {str(name).lower() for name in read_shards([(file.shards[0].data, file.path)]).frame}
 
 
-def _items(
-    questions: dict[int, Completion],
-    answers: dict[int, str] | None,
-    beside: sources.File | None,
-    variant: str,
-) -> Iterator[Item | DataError]:
-    for number, question in questions.items():
-        answer = None
-        if answers is not None:
-            if number not in answers:
-                yield _lacks_answer(number, beside)
-                continue
-            answer = question.words[LETTERS.index(answers[number])]
-        yield _item(number, question, answer, variant)
+def _table(file: sources.File) -> Iterator[tuple[int, int, Completion] | DataError]:
+    """Yield the questions of a table."""
+    for record in _rows(file, _COLUMNS):
+        if isinstance(record, DataError):
+            yield record
+            continue
+        line, row = record
+        sides = MARKER.split(str(row["question"]))
+        words = tuple(row[f"{letter})"] for letter in LETTERS)
+        if len(sides) != 2:  # noqa: PLR2004 - before and after the blank
+            yield _wrong(f"found {row['question']!r:.60}, expected a sentence with one ___", file, line)
+        elif not all(isinstance(word, str) and word for word in words):
+            yield _wrong(f"the choices are {words}, expected five words", file, line)
+        else:
+            yield line, int(row["id"]), Completion(sides[0], sides[1], words)
 
 
-def _item(number: int, question: Completion, answer: str | None, variant: str) -> Item:
+def _letters(file: sources.File) -> Iterator[tuple[int, int, str] | DataError]:
+    """Yield the letters of a table of answers."""
+    for record in _rows(file, ("id", "answer")):
+        if isinstance(record, DataError):
+            yield record
+            continue
+        line, row = record
+        letter = str(row["answer"]).strip().lower()
+        if letter in tuple(LETTERS):
+            yield line, int(row["id"]), letter
+        else:
+            yield _wrong(f"the answer is {letter!r}, expected one of a b c d e", file, line)
+
+
+def _item(number: int, question: Completion, answer: str | None) -> Item:
     text = f"{question.left}{answer or ''}{question.right}"
     start = len(question.left)
     return Item(
-        item_id=f"msrcc/{folder_of('test', variant)}/{number:04d}",
+        item_id=f"msrcc/test/{number:04d}",
         dataset="msrcc",
         split="test",
-        variant=variant,
+        variant="plain",
         text=text,
         answer=answer,
         answer_span=(start, start + len(answer or "")),
@@ -249,7 +216,7 @@ RELEASE = sources.Release(
             "Holmes.machine_format.questions*.txt",
             "testing_data.csv",
             "testing_data*.csv",
-            *(f"*msrcc*/test[-/]*{ending}" for ending in TABLES),
+            *(f"*msrcc*/test[-/]*{ending}" for ending in sources.HUB),
         )
     },
     parse=_parse,

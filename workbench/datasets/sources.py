@@ -22,25 +22,31 @@ from pathlib import Path
 from typing import Any
 
 from workbench.datasets.archives import is_archive, unpacked
-from workbench.datasets.file_names import shards, split_in_name, split_of_file
 from workbench.items.items import Items
+from workbench.items.language import ENGLISH, language
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.packages import extensions, load_extension
 from workbench.storage.paths import data_home, resource
 from workbench.storage.progress import say
-from workbench.storage.tables import encoding_of_mark
 
-_BINARY = (
-    b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh9", b"PAR1", b"%PDF", b"\x7fELF", b"\x89PNG",
-    b"7z\xbc\xaf",
-)  # fmt: skip
 Matcher = Callable[[str], Any]
 Part = tuple[str, str]
 """Split and variant."""
 
 ON_ERROR = ("raise", "skip")
+HUB = (".parquet", ".jsonl")
+"""How the names of files of the Hugging Face hub end."""
+
+_SPLITS = {
+    "control": r"control", "rejected": r"rejected", "train": r"train(ing)?",
+    "dev": r"dev(elopment)?|valid(ation)?", "test": r"test(ing)?",
+}  # fmt: skip
+_SHARD = re.compile(  # a number of a total, perhaps with a digest; or the number alone, as the hub converts
+    r"(?P<start>(?:.*[-_.])?)(?:(?P<number>\d+)-of-(?P<total>\d+)(?:-[0-9a-f]{8,})?|(?P<converted>0\d{3}))"
+    r"(?P<end>\.\w+)"
+)
 
 
 @dataclass(frozen=True)
@@ -57,16 +63,6 @@ class File:
     def name(self) -> str:
         """The file's own name, without its folders."""
         return self.path.name
-
-    @property
-    def label(self) -> str:
-        """The name for messages: the path as it was given."""
-        return str(self.path)
-
-    @property
-    def source(self) -> str:
-        """The name that goes into ``items.attrs``: no folder of this machine."""
-        return self.name.encode("utf-8", "replace").decode()
 
     @cached_property
     def data(self) -> bytes:
@@ -85,40 +81,75 @@ class File:
         return (self,) if paths == [self.path] else tuple(map(File, paths))
 
     def lines(self) -> list[str]:
-        """Return the lines of all parts of the text, without their ends and without blank ones at the end."""
-        return [line for shard in self.shards for line in lines(decode(shard.data, shard.label))]
+        """Return the lines of the text, without their ends and without blank ones at the end."""
+        return lines(decode(self.data, self.path))
 
     def beside(self, *patterns: str) -> File | None:
         """Return the first file in the same folder whose name fits a pattern."""
-        with reading(self.path.parent, "this folder"):
-            paths = sorted(filter(is_file, self.path.parent.iterdir()))
+        paths = sorted(filter(Path.is_file, self.path.parent.iterdir()))
         return next((File(path) for p in patterns for path in paths if matcher(p)(path.name)), None)
 
 
-def is_binary(data: bytes) -> bool:
-    """Return whether bytes are not text, by a zero byte or the signature of a binary format."""
-    return b"\0" in data or data.startswith(_BINARY)
+def split_in_name(name: str) -> str | None:
+    """Infer the split from the name of a file or folder, or return None."""
+    words = "|".join(f"(?P<{split}>{pattern})" for split, pattern in _SPLITS.items())
+    match = re.search(rf"(?:^|[^a-z])(?:{words})(?![a-z])", name.lower())
+    return match.lastgroup if match else None
+
+
+def split_of_file(path: Path) -> str | None:
+    """Infer the split from the name of a file, or from its folder's if its name is a number."""
+    return split_in_name(path.absolute().parent.name if path.stem.isdigit() else path.name)
+
+
+def name_of_set(path: Path) -> str:
+    """Return the name of a file without its ending, and without the number of a part."""
+    match = _SHARD.fullmatch(path.name)
+    return (match["start"].rstrip("-_.") or path.absolute().parent.name) if match else path.stem
+
+
+def shards(path: Path) -> list[Path]:
+    """Return the files of the set that a file is a part of, in order; it alone if its name is not of a part.
+
+    ``train-00000-of-00002.parquet`` is the first of two, ``train/0000.parquet`` the first of those with the
+    next numbers. DataError if one is missing.
+    """
+    match = _SHARD.fullmatch(path.name)
+    if match is None or int(match["total"] or 0) == 1:
+        return [path]
+    start, total, end = match.group("start", "total", "end")
+    digits = match["number"] or match["converted"]
+    paths: dict[int, list[Path]] = {}
+    with reading(path.parent, "this folder"):
+        names = sorted(each.name for each in path.parent.iterdir())
+    for other in filter(None, map(_SHARD.fullmatch, names)):
+        if other.group("start", "total", "end") == (start, total, end):
+            number = int(other["number"] or other["converted"])
+            paths.setdefault(number, []).append(path.with_name(other[0]))
+    n = int(total or max(paths) + 1)
+    numbers = range(1, n + 1) if 0 not in paths and n in paths else range(n)
+    for number in numbers:
+        if len(files := paths.get(number, [])) != 1:
+            name = f"{start}{number:0{len(digits)}d}{f'-of-{total}' if total else ''}{end}"
+            there = f"there as {' and '.join(each.name for each in files)}" if files else "missing"
+            hint = "put each part once into one folder"
+            raise DataError(f"{name}, a part of this set, is {there}", file=path, hint=hint)
+    return [paths[number][0] for number in numbers]
 
 
 def decode(data: bytes, name: str | Path) -> str:
-    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1.
-
-    UTF-16 and UTF-32 are known by their marks.
-    """
-    encoding = encoding_of_mark(data)
-    if encoding and encoding != "utf-8-sig":
-        with reading(name, f"this text in {encoding.upper()}", hint="save it again as UTF-8"):
-            data = data.decode(encoding).encode("utf-8", "replace")
-    if is_binary(data):
+    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1."""
+    if b"\0" in data:
         raise DataError(
-            "this is a binary file, expected UTF-8 text", file=name, hint="unpack it, or pass the text file"
+            "this is a binary file, expected UTF-8 text",
+            file=name,
+            hint="unpack it, save it as UTF-8, or pass the text file",
         )
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return data.decode()
     except UnicodeDecodeError:  # no multi-byte character holds a line end: lines can be read one by one
-        end = b"\n" if b"\n" in data else b"\r"
-        return end.decode().join(map(_decode_line, data.split(end)))
+        return "\n".join(map(_decode_line, data.split(b"\n")))
 
 
 def _decode_line(line: bytes) -> str:
@@ -129,12 +160,8 @@ def _decode_line(line: bytes) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """Split at line feeds only: novels hold form feeds and U+2028, which end no line of a file.
-
-    Where there is no line feed at all, lines end in carriage returns, as on old Macintosh computers.
-    """
-    text = text if "\n" in text else text.replace("\r", "\n")
-    result = [line.removesuffix("\r") for line in text.split("\n")]
+    """Split at LF, CR LF and CR only: novels hold form feeds and U+2028, which end no line of a file."""
+    result = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     while result and not result[-1].strip():
         result.pop()
     return result
@@ -147,41 +174,17 @@ def matcher(pattern: str) -> Matcher:
     return lambda name: fits((name if deep else name.rpartition("/")[2]).lower())
 
 
-def is_file(path: os.PathLike[str] | str) -> bool:
-    """Return True for an existing regular file; False if it cannot be determined, as for a link to itself."""
-    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a name that is too long
-
-
-def is_folder(path: Path | str) -> bool:
-    """Return True for an existing folder; False if it cannot be determined."""
-    return os.path.isdir(path)  # noqa: PTH112
-
-
-def expand_home(path: Path | str) -> Path:
-    """Expand ``~``; return the path unchanged if that fails."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises RuntimeError
-
-
 def walk(root: Path) -> list[str]:
     """Return the paths of all files below a folder, hidden ones left out, near ones first."""
     files: list[str] = []
-    seen: set[tuple[int, int]] = set()
-    folders = [str(root)]
-    for folder in folders:  # grows while it is read
-        try:
-            status = os.stat(folder)  # noqa: PTH116 - paths of 100,000 files are kept as plain text
-            if (status.st_dev, status.st_ino) in seen:  # a link that leads back
-                continue
-            seen.add((status.st_dev, status.st_ino))
-            with os.scandir(folder) as entries:
-                here = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
-            continue  # a folder that may not be read holds nothing for us, nor does what is none
-        for entry in here:
-            if not entry.name.startswith((".", "__")):
-                is_one = entry.is_file(follow_symlinks=False) or is_file(entry)
-                (files if is_one else folders).append(entry.path)
-    return files
+    seen: set[str] = set()
+    for folder, folders, names in os.walk(root, followlinks=True):
+        real = os.path.realpath(folder)
+        folders[:] = [] if real in seen else [name for name in folders if not name.startswith((".", "__"))]
+        if real not in seen:  # a link may lead back
+            files += [os.path.join(folder, name) for name in names if not name.startswith((".", "__"))]  # noqa: PTH118 - 100,000 of them
+        seen.add(real)
+    return sorted(files, key=lambda path: (path.count(os.sep), path))
 
 
 @dataclass(frozen=True)
@@ -200,21 +203,17 @@ class Root:
 def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
     """Return the folders to search, each scanned once: `path`, which must be there, or the usual places."""
     if path is not None:
-        folder = expand_home(path)
-        if not (is_file(folder) or is_folder(folder)):
+        location = Path(path).expanduser()
+        if not location.exists():
             raise DataError("there is no such file or folder", file=path)
-        if is_folder(folder):
-            with reading(folder, "this folder"):
-                next(folder.iterdir(), None)
         # what a user points at is taken for this data set, whatever its folders are called
-        name = "" if is_file(folder) else f"/{Path(os.path.abspath(folder)).name}"  # noqa: PTH100 - no link
-        return [_scan(folder, f"{dataset}{name}")]
-    folders = [expand_home(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
+        return [_scan(location, dataset if location.is_file() else f"{dataset}/{location.absolute().name}")]
+    folders = [Path(os.environ["WORKBENCH_DATA"]).expanduser()] if os.environ.get("WORKBENCH_DATA") else []
     return [_scan(folder, folder.name) for folder in dict.fromkeys([*folders, data_home() / "raw"])]
 
 
 def _scan(folder: Path, label: str) -> Root:
-    if is_file(folder):
+    if folder.is_file():
         return Root(folder, [(f"{label}/{folder.name}", str(folder))])
     start = len(str(folder).rstrip(os.sep)) + 1
     return Root(folder, [(f"{label}/{p[start:].replace(os.sep, '/')}", p) for p in walk(folder)])
@@ -222,7 +221,7 @@ def _scan(folder: Path, label: str) -> Root:
 
 def as_single_file(path: Path | str | None) -> File | None:
     """Return the file that `path` names, if it is one and no archive."""
-    if path is None or is_archive(path) or not is_file(location := expand_home(path)):
+    if path is None or is_archive(path) or not (location := Path(path).expanduser()).is_file():
         return None
     return File(location)
 
@@ -251,15 +250,8 @@ def with_unpacked(dataset: str, searched: Sequence[Root], archives: Sequence[str
     """Yield each folder that is searched, then the archives in it that fit the patterns, unpacked."""
     for root in searched:
         yield root
-        for archive in _archives(root, ("*",) if is_file(root.folder) else archives):
+        for archive in _archives(root, ("*",) if root.folder.is_file() else archives):
             yield _scan(unpacked(archive), dataset)
-
-
-def find_file(
-    dataset: str, patterns: Sequence[str], archives: Sequence[str], path: Path | str | None
-) -> File:
-    """Return the file that `path` names, or else one file as :func:`find_files` finds it."""
-    return as_single_file(path) or find_files(dataset, {"": patterns}, archives=archives, path=path)[""]
 
 
 def find_first(
@@ -277,9 +269,7 @@ def find_first(
 
 def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> DataError:
     """Return the error for files that are nowhere."""
-    locations = ", ".join(
-        f"{r.folder}{'' if is_file(r.folder) or is_folder(r.folder) else ' (not there)'}" for r in searched
-    )
+    locations = ", ".join(f"{r.folder}{'' if r.folder.exists() else ' (not there)'}" for r in searched)
     return DataError(
         f"found no {' or '.join(names)}; searched {locations} with subfolders",
         hint=f'get it with wb.fetch("{dataset}"), or pass path= a folder, file or archive',
@@ -289,23 +279,18 @@ def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> Dat
 def from_disk(root: Root, patterns: Sequence[str]) -> File | None:
     """Return the one file that fits the first pattern that any fits, the first part of a set; else None."""
     for pattern in patterns:
-        files = [File(path) for path in root.matching(pattern) if not is_archive(path)]
+        paths = dict.fromkeys(shards(path)[0] for path in root.matching(pattern) if not is_archive(path))
+        files = [File(path) for path in paths]
+        if len(files) > 1 and len({file.sha256 for file in files}) > 1:
+            problem = f"several files fit {pattern}: {', '.join(map(str, paths))}"
+            raise DataError(problem, hint="pass path= the one you mean")
         if files:
-            return _only(list(dict.fromkeys(file.shards[0] for file in files)), pattern)
+            return files[0]
     return None
 
 
 def _archives(root: Root, patterns: Sequence[str]) -> list[Path]:
     return [path for pattern in patterns for path in root.matching(pattern) if is_archive(path)]
-
-
-def _only(files: Sequence[File], pattern: str) -> File:
-    if len(files) > 1 and len({file.sha256 for file in files}) > 1:
-        raise DataError(
-            f"several files fit {pattern}: {', '.join(file.label for file in files)}",
-            hint="pass path= the one you mean",
-        )
-    return files[0]
 
 
 def check_choice(
@@ -321,15 +306,6 @@ def check_choice(
         f"{owner} has no {role} {value!r}; there is {', '.join(names)}",
         hint=f"did you mean {close[0]!r}?" if close else None,
     )
-
-
-def note_split(file: File, split: str) -> str:
-    """Return a note, printed once, on a file whose name says another split than it is read as; else ""."""
-    if (named := split_of_file(file.path)) in {None, split}:
-        return ""
-    note = f"the name of {file.source} says {named}, and it is read as {split}"
-    _print_once(note)
-    return note
 
 
 def items_from_records(
@@ -356,14 +332,14 @@ def items_from_records(
         else:
             problems.append(record.with_traceback(None))  # which would keep what the reader had in hand
     if not good and not problems:
-        empty = DataError("there is no item in it", file=files[0].label if files else None)
+        empty = DataError("there is no item in it", file=files[0].path if files else None)
         if on_error == "raise":
             raise empty
         problems.append(empty)
     entry = table_of(dataset)
     about = {key: entry[key] for key in ("title", "licence", "citation") if key in entry}
     if files:
-        about["source"] = ", ".join(file.source for file in files)
+        about["source"] = ", ".join(file.name for file in files)
         about["sha256"] = ", ".join(file.sha256 for file in files)
     about |= attrs or {}
     if remarks := [note for file in files if (note := compare_published(dataset, file))]:
@@ -383,13 +359,10 @@ def compare_published(dataset: str, file: File) -> str:
     if file.sha256 == published:
         return ""
     faults = [f"differs from the published file (it has {len(file.data):,} bytes)"] if published else []
-    if not file.name.lower().endswith(".parquet"):
-        if b"\r" in file.data and b"\n" not in file.data:
-            faults.append("has lines that end in carriage returns")
-        if not file.data.endswith((b"\n", b"\r")):
-            faults.append("has no end of its last line, so it may be cut short")
+    if not file.name.lower().endswith(".parquet") and not file.data.endswith((b"\n", b"\r")):
+        faults.append("has no end of its last line, so it may be cut short")
     if faults:
-        _print_once(f"{file.label} {' and '.join(faults)}")
+        _print_once(f"{file.path} {' and '.join(faults)}")
     return f"{file.name} {' and '.join(faults)}" if faults else ""
 
 
@@ -456,8 +429,8 @@ class Release:
         Patterns of the archives that hold the files, and the parts that they do not hold.
     split, variant : str
         What is loaded where none is asked for. Without a usual variant, it is all variants that are there.
-    variant_in_name, variant_in_file : callable
-        Return the variant that a file's name, or a `File` by its content, tells, or None.
+    variant_of : callable
+        Returns the variant that the path of a file tells, or None.
     companion : callable
         Returns the patterns of the second file that lies beside a file.
     books : mapping of str to BookFiles
@@ -474,8 +447,7 @@ class Release:
     loose: Collection[Part] = ()
     split: str = "dev"
     variant: str | None = "plain"
-    variant_in_name: Callable[[str], str | None] = lambda _: None
-    variant_in_file: Callable[[File], str | None] = lambda _: None
+    variant_of: Callable[[Path], str | None] = lambda _: None
     companion: Callable[[File], Sequence[str]] = lambda _: ()
     books: Mapping[str, BookFiles] = field(default_factory=dict)
     terms: Mapping[str, Any] = field(default_factory=dict)
@@ -492,17 +464,12 @@ class Release:
         variants = list(dict.fromkeys(name for _, name in self.files))
         if (file := as_single_file(path)) is not None:
             split = split or split_of_file(file.path)
-            depth = 3 if file.path.stem.isdigit() else 2  # the hub's folders are called as variants
-            folders = "/".join(file.path.absolute().parts[-depth:])
-            by_content = None if variant in variants else self.variant_in_file(file)
-            variant = (
-                variant or by_content or self.variant_in_name(file.name) or self.variant_in_name(folders)
-            )
-            variant = variant or self.variant
+            by_name = self.variant_of(file.path)
+            variant = variant or by_name or self.variant
             if variant is None:
                 problem = "the name of this file does not tell the variant"
-                raise DataError(problem, file=file.label, hint=f"pass variant=, one of {', '.join(variants)}")
-            if variant == by_content:  # in a language that was not released, too
+                raise DataError(problem, file=path, hint=f"pass variant=, one of {', '.join(variants)}")
+            if variant == by_name:  # in a language that was not released, too
                 variants = list(dict.fromkeys([*variants, variant]))
         if variant or self.variant:
             variants = [check_choice("variant", variant, variants, self.name, self.variant)]
@@ -518,11 +485,10 @@ class Release:
             except DataError as error:
                 raise self._other_variant(error, split, path) from None
         files = {name: replace(f, companion=f.beside(*self.companion(f))) for name, f in files.items()}
-        lacking = " ".join(name for name in variants if name not in files) if file is None else ""
-        note = f"no questions found for {lacking}" if lacking else note_split(file, split) if file else ""
+        lacking = " ".join(name for name in variants if name not in files)
+        attrs = {"note": f"no questions found for {lacking}"} if lacking else {}
         records = chain.from_iterable(self.parse(each, split, name) for name, each in files.items())
         read = [each for f in files.values() for each in (*f.shards, f.companion) if each]
-        attrs = {"note": note} if note else {}
         return items_from_records(dataset, records, on_error, files=read, attrs=attrs)
 
     def _other_variant(self, error: DataError, split: str, path: Path | str | None) -> DataError:
@@ -545,9 +511,7 @@ class Release:
         self, split: str | None, variants: Collection[str], *, any_part: bool, path: Path | str | None
     ) -> str:
         """Return the split; a file that the user names may be of `any_part`, one that is not released too."""
-        of_variant = [split for split, variant in self.files if variant in variants] or [
-            split for split, variant in self.files if any(name.startswith(f"{variant}-") for name in variants)
-        ]
+        of_variant = [split for split, variant in self.files if variant in variants] or ["test"]
         usual = self.split if self.split in of_variant else of_variant[0]
         splits = list(dict.fromkeys([split for split, _ in self.files] if any_part else of_variant))
         if split in self.books and split not in splits:
@@ -559,6 +523,8 @@ class Release:
     def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
         """Yield split, variant ("books" for books) and place, None where it is not on this machine."""
         for key, patterns in self.files.items():
-            yield *key, find_first(searched, patterns, () if key in self.loose else self.archives)
+            path = find_first(searched, patterns, () if key in self.loose else self.archives)
+            if path or language(key[1]) == ENGLISH:
+                yield *key, path
         for split, books in self.books.items():
             yield split, "books", find_first(searched, books.patterns)

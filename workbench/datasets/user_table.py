@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from workbench.datasets import childrens_book, cnn_qa, sources
-from workbench.datasets.file_names import name_of_set, shards
-from workbench.datasets.question_tables import (
-    QuestionTable,
-    check_no_books,
-    in_file,
-    read_shards,
-)
+from workbench.datasets.question_tables import QuestionTable, in_file, read_shards
+from workbench.datasets.sources import name_of_set, shards
 from workbench.items import language
 from workbench.items.cells import column_named, index_as_columns
 from workbench.items.items import ITEM_COLUMNS, Items, items_from_frame
@@ -35,6 +31,9 @@ ROLES = {
 """The names under which a column is recognised, in any case; options of `items_from_frame` come first."""
 _WORDS = {name for names in (*ROLES.values(), CONTEXTS, CONTINUATIONS, ("item_id", "id")) for name in names}
 """Columns, in lower case, whose cells stay as they are written."""
+BOOK_TEXTS = ("text", "content", "book", "book_text", "full_text")
+"""Columns, in lower case, of the texts of books."""
+_BOOK = 20_000  # characters of a text that is a book, not a passage
 _QUESTIONS = (childrens_book.QUESTIONS, cnn_qa.QUESTIONS)
 _LONGEST_NAME = 50  # letters, of at most three bytes each but for rare ones
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")  # 007 is a word
@@ -57,7 +56,8 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     """
     path = Path(path)
     paths = shards(path)
-    frame, _, problems, note = read_shards([(read_bytes(path, "this table"), path) for path in paths])
+    frame, lines, problems, note = read_shards([(read_bytes(path, "this table"), path) for path in paths])
+    numbers = lines if len(paths) == 1 else None
     if problems and on_error == "raise":
         raise problems[0]
     if path.suffix.lower() not in _TYPED:
@@ -66,17 +66,19 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     if not options and set(ITEM_COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.concat(map(Items.from_parquet, paths)) if len(paths) > 1 else Items.from_parquet(path)
     notes = [note] if note else []
-    check_no_books(frame, path, "whole books, not passages")
+    _check_no_books(frame, path)
     table: QuestionTable[Any] | None = None  # of a data set, by columns that no option names
     if {"text", "candidates"}.isdisjoint(options) and frame.columns.is_unique:
         renamed = _with_answers(frame, options.get("answer"))
         table = next((table for table in _QUESTIONS if table.holds(renamed, path)), None)
     if table is not None:
-        frame, bad = _questions(renamed, table, path, on_error)
+        frame, bad = _questions(renamed, table, path, numbers)
         problems += bad
+        if bad and on_error == "raise":
+            raise bad[0]
         answer = None if options.get("answer", "answer") is None else "answer"
         options = {"candidates": "candidates", "tokenised": True} | options | {"answer": answer}
-    word_class = childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
+    word_class = childrens_book.class_in_name(path)
     try:
         if table is childrens_book.QUESTIONS and word_class and not column_named(frame, ["word_class"]):
             frame = frame.assign(word_class=word_class)
@@ -84,7 +86,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         _add_roles(options, frame, path, notes)
         items = items_from_frame(frame, on_error=on_error, **options)
     except DataError as error:
-        raise in_file(error, path) from None
+        raise in_file(error, path, numbers) from None
     if table is not None:
         rows = items.frame
         spans = [table.sentences(text) for text in rows["text"]]
@@ -92,7 +94,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     notes += [items.attrs["note"]] if items.attrs else []
     source = ", ".join(shard.name for shard in paths)
     items.attrs = {"source": source} | ({"note": "; ".join(notes)} if notes else {})
-    items.problems = (*problems, *(in_file(each, path) for each in items.problems))
+    items.problems = (*problems, *(in_file(each, path, numbers) for each in items.problems))
     return items
 
 
@@ -132,18 +134,16 @@ def _with_answers(frame: pd.DataFrame, column: Any) -> pd.DataFrame:
 
 
 def _questions(
-    frame: pd.DataFrame, table: QuestionTable[Any], path: Path, on_error: str
+    frame: pd.DataFrame, table: QuestionTable[Any], path: Path, lines: Sequence[int] | None
 ) -> tuple[pd.DataFrame, list[DataError]]:
     """Return questions that a data set knows as passages, and the errors of the rows that are none."""
     numbers, passages, problems = [], [], []
-    for row in table.rows(frame, path):
-        if not isinstance(row, DataError):
+    for row in table.rows(frame, path, lines):
+        if isinstance(row, DataError):
+            problems.append(row)
+        else:
             numbers.append(row[0])
             passages.append(table.passage(row[2]))
-        elif on_error == "raise":
-            raise row
-        else:
-            problems.append(row)
     further = [name for name in frame if str(name).lower() not in table.cells]
     columns = zip(
         ("text", "answer", "candidates"), zip(*passages, strict=True) if passages else [()] * 3, strict=True
@@ -181,3 +181,13 @@ def _add_roles(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: 
             notes.append(f'this table has no answers; wb.load("msrcc", path="{path}") reads them beside it')
     if "dataset" not in frame.columns:
         options.setdefault("dataset", dataset_name(path))
+
+
+def _check_no_books(frame: pd.DataFrame, path: Path) -> None:
+    """Raise DataError if most texts of a table are as long as a book, where no passage is."""
+    columns = (frame[name] for name in frame if str(name).lower() in BOOK_TEXTS)
+    for column in columns:
+        texts = column.tolist() if isinstance(column, pd.Series) else []
+        if sum(isinstance(text, str) and len(text) > _BOOK for text in texts) * 2 > len(texts):
+            hint = "read them with wb.books, from JSON lines or Parquet with the books in a column `text`"
+            raise DataError("its rows are whole books, not passages", file=path, hint=hint)

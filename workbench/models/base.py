@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench.datasets.model_files import refuse_language_model
+from workbench.datasets.books import refuse_language_model
 from workbench.items.ablation import split_variant, whole_variant
 from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items

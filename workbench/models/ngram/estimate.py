@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.datasets.model_files import refuse_language_model
+from workbench.datasets.books import refuse_language_model
 from workbench.models.ngram import good_turing, kenlm
 from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.kenlm_records import Text, compile_intermediate
