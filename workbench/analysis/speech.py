@@ -155,10 +155,10 @@ def speech_spans(words: Sequence[str]) -> list[Span]:
         score, opened = new, begun
         back.append(came)
     score[_SPEECH] = [cost + _PER_TOKEN * (len(low) - last) for cost in score[_SPEECH]]
-    return _follow(marks, back, min(_FINAL, key=lambda state: score[state] + _FINAL[state]), len(words))
+    return _path_spans(marks, back, min(_FINAL, key=lambda state: score[state] + _FINAL[state]), len(words))
 
 
-def _follow(marks: list[_Mark], back: list[list[int]], state: int, end: int) -> list[Span]:
+def _path_spans(marks: list[_Mark], back: list[list[int]], state: int, end: int) -> list[Span]:
     """Return the spans of the reading that ends in a state."""
     spans = []
     for mark, came in zip(reversed(marks), reversed(back), strict=True):

@@ -255,9 +255,9 @@ class ResultsTable:
             rows = sections.setdefault(section, [])
             listed = every or not pd.isna(model) or _of_people(system)
             if listed and (section, system) != before and any(not pd.isna(cell["printed"]) for cell in cells):
-                rows.append(self._with_distinctions(_of_paper(cells), {}))
+                rows.append(self._with_distinctions(_paper_row(cells), {}))
             if not pd.isna(model):
-                first, *others = _of_ours(cells)
+                first, *others = _model_rows(cells)
                 rows.append(self._with_distinctions(first, cells[0]))
                 rows += [self._with_distinctions(row, {}) for row in others]
             before = (section, system) if listed else None
@@ -281,14 +281,14 @@ class ResultsTable:
         return self.to_markdown()
 
 
-def _of_paper(cells: Sequence[dict[Any, Any]]) -> list[Cell]:
+def _paper_row(cells: Sequence[dict[Any, Any]]) -> list[Cell]:
     """Return the row of a system with the paper's values."""
     printed = [(cell["printed"], cell["measured_in"]) for cell in cells]
     texts = [MISSING if pd.isna(text) else as_printed(text, unit) for text, unit in printed]
     return [Cell(str(cells[0]["system"])), Cell("paper"), *map(Cell, texts)]
 
 
-def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
+def _model_rows(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
     """Return the rows of a model: its values, their intervals, the differences from the paper's, and n."""
 
     def row(name: str, column: str, write: Callable[[dict[Any, Any]], str]) -> Iterator[list[Cell]]:
@@ -524,7 +524,7 @@ def _notes(
 ) -> Iterator[str]:
     ours = frame[frame["ours"].notna()]
     if not len(ours):
-        yield "There are no results of ours yet."
+        yield f"There are no results for {layout.dataset} yet."
         return
     splits, is_same = ", ".join(sorted(set(ours["split"]))), dataset in {None, layout.dataset}
     rest = "" if is_same else ", not on those of the paper"

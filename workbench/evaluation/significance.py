@@ -134,7 +134,7 @@ class Significance:
     def table(self) -> Table:
         """The comparison as a table: what tells the models apart, accuracies, counts, log-probabilities."""
         names = ("quantity", "kind", "a", "b", "difference", "low", "high", "p", "p_kind", "mde")
-        right = ("right where the other is wrong", "count", self.n_only_a, self.n_only_b)
+        right = ("only this model right", "count", self.n_only_a, self.n_only_b)
         accuracies = (self.accuracy_a, self.accuracy_b)
         rows: list[tuple[Any, ...]] = []
         for name, *values in self.distinctions:

@@ -150,8 +150,8 @@ class Boosted(Wrapper):
     def _both(self, key: tuple[Any, ...], items: Items, ask: Callable[[Items], Floats]) -> list[Floats]:
         """Return the base's results for the whole and the short texts."""
         key = (*key, *items.frame["item_id"])
-        full = self._once((key, None), ask, items)
-        return [full, self._once((key, self.k), lambda: ask(self._short(items)))]
+        full = self._memoised((key, None), ask, items)
+        return [full, self._memoised((key, self.k), lambda: ask(self._short(items)))]
 
     def _weighted(self, full: Any, short: Any) -> Floats:
         with np.errstate(invalid="ignore"):  # what is impossible after the whole text stays so

@@ -66,7 +66,7 @@ class Ensemble(Predictor):
     def __init__(self, models: Any) -> None:
         single = isinstance(models, Predictor | pd.DataFrame | str) or not isinstance(models, Iterable)
         several: Iterable[Any] = [models] if single else models
-        self.models = [model if isinstance(model, Predictor) else _Recorded(model) for model in several]
+        self.models = [model if isinstance(model, Predictor) else _StoredScores(model) for model in several]
         check_value("models", models, bool(self.models), "one model or run at least")
         names = list(dict.fromkeys(model.name for model in self.models))
         self.name = f"ensemble of {f'{len(self.models)} x ' if len(names) == 1 else ''}{'; '.join(names)}"
@@ -116,7 +116,7 @@ class Ensemble(Predictor):
         return cls([Predictor.load(folder / f"{number}") for number in range(len(config["models"]))])
 
 
-class _Recorded(Predictor):
+class _StoredScores(Predictor):
     """A model of the scores that a run stores for the candidates of its items."""
 
     version: ClassVar[int] = 1

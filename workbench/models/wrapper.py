@@ -83,8 +83,8 @@ class Wrapper(Predictor):
         model: Self = make(base, **self._option_values | changed)
         return model
 
-    def _once(self, key: Any, compute: Callable[..., T], *arguments: Any) -> T:
-        """Return a value that is the same for all settings; it is computed once while they are tuned."""
+    def _memoised(self, key: Any, compute: Callable[..., T], *arguments: Any) -> T:
+        """Return a value that is the same for all settings, computed once per tuning."""
         shared = {} if self._shared is None else self._shared
         if key not in shared:
             shared[key] = compute(*arguments)

@@ -437,7 +437,7 @@ class CachedNGram(Wrapper, PositionScorer):
         A word of several tokens has the product of its tokens' shares.
         """
         key = ("position", *items.frame["item_id"], *map(tuple, words))
-        plain, share, has_cache = self._once(key, self._shares_by_position, items, words)
+        plain, share, has_cache = self._memoised(key, self._shares_by_position, items, words)
         mixed = np.where(np.isnan(plain), np.nan, self._mix(plain, share))
         return np.where(has_cache[:, None, None], mixed, plain)
 
@@ -484,7 +484,7 @@ class CachedNGram(Wrapper, PositionScorer):
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the vocabulary: only the passage's words change their order."""
         model = self.base.model
-        ids, state, held, share, inside, plain10, own10, values10, words = self._once(
+        ids, state, held, share, inside, plain10, own10, values10, words = self._memoised(
             ("ranking", *items.frame["item_id"], top_k), self._plain, items, top_k
         )
         scale = np.where(inside.any(axis=1), np.log1p(-self.weight), 0.0)[:, None]
