@@ -207,7 +207,7 @@ def binning(
     Parameters
     ----------
     name, column : str, Series (n,)
-        Numbers, text, truth values, or a list of labels a row.
+        Numbers, text, truth values, or a list of labels per row.
     rule : callable
         Chooses the ranges of a column of numbers (its finite ones); None makes one bin of each number.
     limit : int, optional

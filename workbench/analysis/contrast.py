@@ -94,7 +94,7 @@ def contrast(
     frames = statistics.named_sets(dict(zip(names, (a, b), strict=True)))
     taken = {*_COLUMNS, ""} - {"a", "b"}
     are_names = len(frames) == 2 and not taken & set(frames)  # noqa: PLR2004 - two sets
-    check_value("names", names, are_names, "two different names that are no columns of the result")
+    check_value("names", names, are_names, "two different names that are not columns of the result")
     check_value("level", level, 0 < level < 1, "a level between 0 and 1, such as 0.95")
     check_option("correction", correction, list(CORRECTIONS))
     left_out: dict[str, str] = {}

@@ -47,7 +47,7 @@ class BootstrapSettings(NamedTuple):
     seed: int = 0
 
     def checked(self) -> BootstrapSettings:
-        """Return the same; DataError if the level or the number of replicates makes no sense."""
+        """Return these settings; DataError if the level or the number of replicates is not valid."""
         is_whole = int(self.resamples) == self.resamples
         if not (0 < self.level < 1 and is_whole and self.resamples >= 1):
             raise DataError(

@@ -115,7 +115,7 @@ class Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A paper's table without ours."""
+    """A paper's table without results of the user."""
 
     name: str
     dataset: str
@@ -196,7 +196,7 @@ def normalised(system: Any) -> str:
 
 @dataclass(frozen=True)
 class ResultsTable:
-    """A paper's table with ours beside.
+    """A paper's table with the user's results beside it.
 
     Attributes
     ----------
@@ -333,7 +333,7 @@ def table(
     resamples: int = 2000,
     seed: int = 0,
 ) -> ResultsTable:
-    """Show a paper's table with ours beside.
+    """Return a paper's table with the user's results beside it.
 
     Parameters
     ----------

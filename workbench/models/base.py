@@ -50,7 +50,7 @@ class PassageLogProbs(NamedTuple):
     top_words : list of list of str (words,)
         The most probable words in the place of each; empty where none were asked for.
     top_log_probs : list of list of float (words,)
-        Theirs.
+        Their natural log-probabilities.
     """
 
     log_probs: Floats
@@ -81,7 +81,7 @@ class Predictor(ABC):
     vocabulary : sequence of str or None
         The words that it ranks where an item has no candidates.
     device : str
-        Where it computes.
+        Device of the computation.
     dtype : str or None
         Precision of its weights, which errors name; None if it has no weights or does not say.
     unknown : {"none", "unk", "shared"}

@@ -75,12 +75,12 @@ class Ensemble(Predictor):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The models', in order."""
+        """The configurations of the models, in order."""
         return {"models": [{"name": model.name, "config": model.config} for model in self.models]}
 
     @property
     def training(self) -> dict[str, Any]:
-        """The models'."""
+        """The training of the models."""
         trainings = [model.training for model in self.models]
         return {"models": trainings} if any(trainings) else {}
 

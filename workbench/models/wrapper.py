@@ -51,17 +51,17 @@ class Wrapper(Predictor):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The other model's, and the options."""
+        """The configuration of the other model, and the options."""
         return self._option_values | {self.base_name: self.base.config}
 
     @property
     def training(self) -> dict[str, Any]:
-        """The other model's."""
+        """The training of the other model."""
         return self.base.training
 
     @property
     def context(self) -> ReadContext | None:
-        """The other model's."""
+        """The extent of a passage that the other model reads."""
         return self.base.context
 
     def input_text(self, item: Item) -> str | None:

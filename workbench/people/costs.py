@@ -73,7 +73,7 @@ def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[fl
     Raises
     ------
     DataError
-        If there is not one share a step, they exceed 1, or a step drops nothing by its rules.
+        If there is not one share per step, they exceed 1, or a step drops nothing by its rules.
     """
     passes = [step.passes for step in protocol.steps]
     rounding = 1e-12

@@ -153,7 +153,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
         sentence first, then one sentence of context more after each wrong guess. ``cbt`` and ``completion``:
         a choice among the candidates.
     **settings
-        ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
+        ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one per
         step (see `ProtocolStep`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``,
         ``"sentence"``, or ``"both"`` for two steps, in which no person judges an item twice. ``accept``
         and ``candidates``: see `Protocol`.

@@ -103,7 +103,7 @@ def fleiss_kappa(tally: pd.DataFrame) -> float:
 
 
 def krippendorff_alpha(tally: pd.DataFrame) -> float:
-    """Return Krippendorff's alpha for nominal data of the counts of `tallied`; answers an item may vary."""
+    """Return Krippendorff's alpha for nominal data of the counts of `tallied`."""
     total = tally.groupby("item_id")["count"].transform("sum")
     tally, total = tally[total >= _KEEP], total[total >= _KEEP]
     count, n = tally["count"], int(tally["count"].sum())

@@ -70,7 +70,7 @@ def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
     items : Items
         With answers.
     model : Predictor
-        To limit what a model reads by words, pass ``model.with_context(n)``.
+        Neural language models limit the words that they read by ``model.with_context(n)``.
     seed : int, default 0
         Decides among equal scores.
 

@@ -58,7 +58,7 @@ def task_of(item: Item, n_sentences: int, *, candidates: bool) -> Task:
     ----------
     item : Item
     n_sentences : int
-        More than there are: all.
+        All of them, if it exceeds their number.
     candidates : bool
         Whether the candidates are shown.
     """
@@ -107,14 +107,14 @@ def check_guesses(guesses: Any, step: ProtocolStep, item: Item, *, candidates: b
 
 
 def is_person(name: Any) -> bool:
-    """Return whether a person can have a name."""
+    """Return whether a name is valid for a person."""
     if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_GUESS or "\0" in name:
         return False
     return name == " ".join(name.split()) and is_encodable(name)
 
 
 def check_person(name: Any) -> str:
-    """Return a person's name without surrounding white space; DataError if nobody can have it."""
+    """Return a person's name without surrounding white space; DataError if it is not valid."""
     person = " ".join(name.split()) if isinstance(name, str) else ""
     if not is_person(person):
         raise DataError(

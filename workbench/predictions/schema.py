@@ -386,7 +386,7 @@ def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[s
 def frame_of_answers(
     asked: pd.DataFrame, words: Sequence[Any], columns: Mapping[str, Any], variant: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Return unchecked predictions: one word (null: none) an item, right if it is the answer by `same_word`.
+    """Return unchecked predictions: one word (null: none) per item, right if it is the answer by `same_word`.
 
     A right word that is not spelt as the answer, but for case, is written as the answer.
     """

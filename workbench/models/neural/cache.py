@@ -78,7 +78,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
 
     @property
     def device(self) -> str:  # known when torch is asked
-        """Where it computes."""
+        """Device of the computation."""
         return self.base.device
 
     @device.setter
@@ -87,7 +87,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
 
     @property
     def encoder(self) -> ItemEncoder:
-        """How items become ids."""
+        """Encoder of items as ids."""
         return self.base.encoder
 
     @property

@@ -190,7 +190,7 @@ class TrainedNetwork:
 
     @property
     def device(self) -> str:
-        """Where it computes."""
+        """Device of the computation."""
         return str(torch_device(self._wanted_device))
 
     @device.setter

@@ -241,7 +241,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @cached_property
     def encoder(self) -> ItemEncoder:
-        """How items become ids."""
+        """Encoder of items as ids."""
         return ItemEncoder(self.vocabulary, lower=self.lower, reads=self.reads)
 
     @property

@@ -323,7 +323,7 @@ class NetworkPredictor(Predictor):
     @property
     @abstractmethod
     def encoder(self) -> ItemEncoder:
-        """How items become ids."""
+        """Encoder of items as ids."""
 
     @property
     @abstractmethod

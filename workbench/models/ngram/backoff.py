@@ -39,7 +39,7 @@ _ROWS = 1 << 20  # n-grams that are sorted at a time
 
 
 class BackOffState(NamedTuple):
-    """Of `n` contexts, for each length 1, 2, ... of their last words.
+    """Lookup of `n` contexts, for each length 1, 2, ... of their last words.
 
     Attributes
     ----------

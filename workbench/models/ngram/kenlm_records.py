@@ -65,7 +65,7 @@ class Text:
             first = max(first + 1, last)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield blocks of sentences, one a line."""
+        """Yield blocks of sentences, one per line."""
         spaced = np.array([code + b" " for code in self._codes])
         for first, last in self._cuts():
             starts = self._corpus.starts[first : last + 1]

@@ -27,7 +27,7 @@ class BiGRU(nn.Module):
 
     Each direction is a GRU of its own, and the second one reads each row reversed: padding stands at the end
     for both, so it changes no state. Packed sequences give the same states, and train 6 times slower on a CPU
-    (450 tokens a row).
+    (450 tokens per row).
 
     Parameters
     ----------

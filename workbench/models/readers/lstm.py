@@ -43,7 +43,7 @@ class QueryLSTM(LSTM):
     -----
     Scores leave out p(q1 ... qk-1), which is the same for all candidates. Words outside the vocabulary share
     one probability, so candidates among them tie. What stands before the blank is
-    read once, and what follows it once a candidate. `with_context` gives the other reading of the same
+    read once, and what follows it once per candidate. `with_context` gives the other reading of the same
     weights: "sentence" is the query alone, None the context and the query.
 
     Examples
