@@ -103,6 +103,31 @@ def test_files_beside_it_are_not_read_and_no_code_is_run(tmp_path, monkeypatch):
     assert not marker.exists()
 
 
+def test_the_digest_is_the_same_offline(tiny, tmp_path, monkeypatch):
+    from transformers import tokenization_utils_base  # noqa: PLC0415 - slow to import
+
+    digests = []
+    for is_offline in (False, True):
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / str(is_offline)))
+        monkeypatch.setattr(tokenization_utils_base, "is_offline_mode", lambda value=is_offline: value)
+        digests.append(ours.convert(tiny[0]).digest)
+    assert digests[0] == digests[1]
+
+
+def test_the_conversion_names_its_phases_and_counts_the_bytes_of_the_file(tiny, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    ours.convert(tiny[0])
+    shown = capfd.readouterr().err
+    assert "Reading the tokenizer [00:00]" in shown
+    assert re.search(r"Converting to float32 \(first use only\): 0 %\|.*\| 0 of \d+ kB", shown)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    error = refused(CausalLM, tmp_path / "model.gguf")
+    assert (error.problem, error.file) == ("there is no such file or folder", str(tmp_path / "model.gguf"))
+
+
 def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):
     path, _ = tiny
     model = CausalLM(path)
@@ -189,6 +214,11 @@ class TestTheRealModel:
         n = sum(weight.numel() for weight in model._checkpoint.model.parameters())
         assert n == known.known_models()["smollm2-135m"].parameters
         assert model.name == "SmolLM2-135M-Instruct, Q4_1"
+        shown = repr(CausalLM(model, vocabulary=["a", "b"]))
+        assert shown.startswith(
+            "CausalLM('SmolLM2-135M-Instruct, Q4_1', 2 words, text='as-is', correct='words',"
+        )
+        assert shown.endswith("weights='smollm2-135m')")
 
     def test_what_the_tokenizer_encodes_decodes_to_the_same(self, smollm):
         tokenizer = converted(smollm).tokenizer if isinstance(smollm, Path) else None

@@ -82,6 +82,7 @@ def test_a_run_holds_the_predictions_and_all_that_they_depend_on(home):
     assert_frame_equal(run.predictions, want.astype({"run": "str"}))
     assert run.folder == home / run.run
     assert (len(run), run.model) == (4, "length")
+    assert repr(run) == f"Run({run.run!r}, model='length', n=4, accuracy={100 * run.info['accuracy']:.1f} %)"
     info = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))
     assert info == run.info
     assert info["config"] == {"a": 1, "b": [2, 3]}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.storage.progress import progress_bar, report_progress, say, update_with_estimate
+from workbench.storage.progress import progress_bar, report_progress, say
 from workbench.training import history as module
 from workbench.training.history import Training, progress_view
 
@@ -99,7 +99,7 @@ def test_a_view_counts_and_cancels_bars_that_are_not_shown(capfd, monkeypatch, d
     assert seen == [(2, 9), (4, 9), (6, 9)]
     progress_bar(3, label="", mininterval=0).update(3)
     assert len(seen) == 3
-    assert ("3.00/3.00" in capfd.readouterr().err) == (disabled == "0")
+    assert ("3 of 3 items" in capfd.readouterr().err) == (disabled == "0")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -115,7 +115,7 @@ def test_a_bar_on_a_terminal_and_in_a_log(capsys, monkeypatch, terminal):
     assert lines[6].endswith("finished")
     shown = stream.getvalue()
     assert "LSTM:" in shown
-    assert "0.00/40.0" in shown
+    assert "0 of 40 steps" in shown
     assert shown.split("\r")[-1].strip() == ""  # and is gone
 
 
@@ -145,10 +145,10 @@ def test_a_bar_in_a_notebook_is_text_that_stays(notebook, capfd):
         by_id.setdefault(name, []).append(text)
     reading, inside = by_id.values()
     assert re.fullmatch(r"reading: 0 %\|.*", reading[0])
-    assert re.fullmatch(r"reading: 12 %\|█+.*\| 3\.10k/25\.0k items \[.*", reading[1])
-    assert re.fullmatch(r"reading: 100 %\|█+\| 25\.0k/25\.0k items \[.*items/s\]", reading[-1])
-    assert re.fullmatch(r"inside: 2\.00kB \[.*B/s\]", inside[-1])
-    assert not [text for texts in by_id.values() for text in texts if len(text) > 90 or "\x1b" in text]
+    assert re.fullmatch(r"reading: 12 %\|█+.*\| 3,100 of 25,000 items \[00:00 of about \d s\]", reading[1])
+    assert re.fullmatch(r"reading: 100 %\|█+\| 25,000 of 25,000 items \[00:00\]", reading[-1])
+    assert re.fullmatch(r"inside: 2 kB \[00:00\]", inside[-1])
+    assert not [text for texts in by_id.values() for text in texts if len(text) > 100 or "\x1b" in text]
     assert capfd.readouterr() == ("", "")
 
 
@@ -167,17 +167,23 @@ def test_lines_say_what_a_terminal_cannot_show():
 
 
 @pytest.mark.parametrize(
-    ("total", "seconds", "text"),
-    [(5153, 20.0, "100 take 01:40"), (5153, 0.2, None), (90, 60.0, None), (None, 60.0, None)],
+    ("n", "total", "unit", "seconds", "text"),
+    [
+        (20.5, 5153, "items", 50, "20 of 5,153 items [00:50 of about 3.5 h, about 4 min per 100 items]"),
+        (20, 90, "items", 60, "20 of 90 items [01:00 of about 4 min]"),
+        (50, 200, "items", 30, "50 of 200 items [00:30 of about 2 min, about 1 min per 100 items]"),
+        (9, 90, "items", 60, "9 of 90 items [01:00]"),
+        (90, 90, "items", 60, "90 of 90 items [01:00]"),
+        (20, None, "items", 60, "20 items [01:00]"),
+        (12_345_678, 170_000_000, "B", 1, "12 of 170 MB [00:01 of about 14 s]"),
+        (1500, 9000, "B", 1, "1 of 9 kB [00:01 of about 6 s]"),
+    ],
 )
-def test_a_long_bar_says_after_the_first_step_what_a_sample_takes(total, seconds, text):
+def test_a_bar_counts_whole_units_and_estimates_the_whole_time(n, total, unit, seconds, text):
     terminal = Terminal()
-    options = {"file": terminal, "ncols": 90}
-    with progress_bar(total, label="model", unit="items", mininterval=0, **options) as bar:
+    with progress_bar(total, label="model", unit=unit, mininterval=0, file=terminal, ncols=110) as bar:
+        assert terminal.getvalue().startswith("\rmodel: 0")  # shown at once
         bar._time = lambda: seconds
         bar.start_t = 0.0
-        update_with_estimate(bar)(20)
-        bar.refresh()
-        shown = terminal.getvalue()
-    assert (f", {text}]" in shown) if text else ("take" not in shown)
-    update_with_estimate(progress_bar(total, label="model", shown=False))(20)
+        bar.update(n)
+        assert str(bar).endswith(text)

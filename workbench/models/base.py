@@ -119,6 +119,20 @@ class Predictor(ABC):
     attention: bool = False
     budget: int | None = 0
 
+    def __repr__(self) -> str:
+        training = self.training
+        facts = [repr(self.name)]
+        if self.vocabulary is not None:
+            facts.append(f"{len(self.vocabulary):,} words")
+        facts += [
+            f"{name}={value!r}" for name, value in self._option_values.items() if value and name != "name"
+        ]
+        if "path_or_name" in training:
+            facts.append(f"weights={training['path_or_name']!r}")
+        if (n := training.get("tokens")) is not None:
+            facts.append(f"trained on {n:,} tokens")
+        return f"{type(self).__name__}({', '.join(facts)})"
+
     @property
     @abstractmethod
     def config(self) -> dict[str, Any]:

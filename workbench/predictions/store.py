@@ -16,7 +16,7 @@ import re
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -73,7 +73,7 @@ class Run:
 
     run: str
     folder: Path
-    info: dict[str, Any] = field(repr=False)
+    info: dict[str, Any]
 
     @property
     def predictions(self) -> pd.DataFrame:
@@ -144,6 +144,11 @@ class Run:
 
     def __len__(self) -> int:
         return int(self.info["n"])
+
+    def __repr__(self) -> str:
+        accuracy = self.info.get("accuracy")
+        text = "" if accuracy is None else f", accuracy={100 * accuracy:.1f} %"
+        return f"Run({self.run!r}, model={self.model!r}, n={len(self):,}{text})"
 
 
 class NotStoredError(DataError):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 from uuid import uuid4
 
@@ -17,11 +18,13 @@ PROGRESS = {"tags": ["progress"]}
 """Metadata of the output of a bar in a notebook."""
 
 _REPORT: ContextVar[Callable[[float, float], None] | None] = ContextVar("report", default=None)
-_LONG = 60.0  # seconds
-_WIDTH = 90  # letters of a bar in a notebook
-_FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-grams/s]
-    "{desc}: {percentage:.0f} %|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-)
+_WIDTH = 100  # letters of a bar in a notebook
+_MEASURED = 10  # units after which the time of all of them is estimated
+_SAMPLE = 100  # units whose time is shown if it is a minute or more
+_MINUTE, _HOUR = 60, 3600  # seconds
+_MEGABYTES = 1e7  # bytes from which on they are shown as MB
+_FORMAT = "{desc}: {percentage:.0f} %|{bar}| {counted} [{elapsed}{estimate}{postfix}]"
+_WITHOUT_TOTAL = "{desc}: {counted} [{elapsed}{postfix}]"
 
 
 def say(value: Any, *, file: TextIO | None = None, end: str = "\n") -> None:
@@ -65,7 +68,7 @@ def is_silent() -> bool:
 
 
 def progress_bar(
-    total: float | None = None, *, label: str, unit: str = "it", shown: bool = True, **options: Any
+    total: float | None = None, *, label: str, unit: str = "items", shown: bool = True, **options: Any
 ) -> tqdm[Any]:
     """Return a progress bar: a line on a terminal, removed at the end; permanent text in a notebook.
 
@@ -74,24 +77,19 @@ def progress_bar(
     where ``TQDM_DISABLE=1`` is set, nor within `report_progress`.
 
     `total` is the number of units, if known, `label` the text before the bar, `unit` what is counted, such as
-    ``"words"`` or ``"B"`` (large numbers are shown as 1.2k, 3.4M). `options` are those of ``tqdm``, such as
-    ``initial`` for work that goes on where it was.
+    ``"words"`` or ``"B"`` (bytes, shown as MB). After ten units the bar shows an estimate of the whole time,
+    from its own speed. `options` are those of ``tqdm``, such as ``initial`` for work that is resumed.
     """
-    from tqdm import tqdm  # noqa: PLC0415 - where nothing is shown, it is not needed
-
-    space = "" if unit in {"", "B"} else " "
-    settings: dict[str, Any] = {"leave": False, "unit_scale": True} | options
     report = _REPORT.get()
     is_visible = shown and report is None and not is_silent()
-    if total:
-        settings.setdefault("bar_format", _FORMAT)
+    settings: dict[str, Any] = {"leave": False, "bar_format": _FORMAT if total else _WITHOUT_TOTAL} | options
     shell = notebook_shell() if is_visible else None
     if shell is not None:
         output = {"file": _CellOutput(shell), "ncols": _WIDTH, "position": 0}
         settings = output | settings | {"leave": True}
     else:
         settings.setdefault("dynamic_ncols", True)
-    bar = tqdm(total=total, desc=label, unit=space + unit, disable=not is_visible, **settings)
+    bar = _bar_class()(total=total, desc=label, unit=unit, disable=not is_visible, **settings)
     if report is not None:
 
         def update(n: float = 1) -> None:
@@ -103,21 +101,50 @@ def progress_bar(
     return bar
 
 
-def update_with_estimate(bar: tqdm[Any], sample: int = 100) -> Callable[[int], object]:
-    """Return the method `update` of a bar that also estimates the time of a sample if all take over a minute.
+@cache
+def _bar_class() -> type[tqdm[Any]]:
+    """Return the class of bars, made here because tqdm is slow to import."""
+    from tqdm import tqdm  # noqa: PLC0415 - where nothing is shown, it is not needed
 
-    The first step is measured, so that work which would take hours can be stopped and begun with less.
-    """
+    class Bar(tqdm):  # type: ignore[misc] # has no types
+        """A bar that shows whole units, and an estimate of the time for all of them."""
 
-    def update(n: int) -> object:
-        total = bar.total or 0
-        if not bar.disable and bar.postfix is None and n and sample < total:
-            seconds = bar.format_dict["elapsed"] / (bar.n - bar.initial + n)
-            if seconds * total > _LONG:
-                bar.postfix = f"{sample:,} take {bar.format_interval(seconds * sample)}"
-        return bar.update(n)
+        @property
+        def format_dict(self) -> dict[str, Any]:
+            values: dict[str, Any] = super().format_dict
+            n, total, initial, unit = values["n"], values["total"], values["initial"], values["unit"]
+            return values | {
+                "counted": _counted(n, total, unit),
+                "estimate": _estimate(n - initial, (total or 0) - initial, values["elapsed"], unit),
+            }
 
-    return update
+    return Bar
+
+
+def _counted(n: float, total: float | None, unit: str) -> str:
+    """Return units as whole numbers: "3,100 of 25,000 items", "12 of 170 MB"."""
+    if unit == "B":
+        size, unit = (1e6, "MB") if max(n, total or 0) >= _MEGABYTES else (1e3, "kB")
+        n, total = n / size, total and total / size
+    return f"{int(n):,} of {int(total):,} {unit}" if total else f"{int(n):,} {unit}"
+
+
+def _estimate(n: float, total: float, seconds: float, unit: str) -> str:
+    """Return the estimated time of all units, and of a sample that takes a minute or more."""
+    if not _MEASURED <= n < total:
+        return ""
+    text = f" of about {_duration(seconds / n * total)}"
+    sample = seconds / n * _SAMPLE
+    if sample >= _MINUTE and total > _SAMPLE:
+        text += f", about {_duration(sample)} per {_SAMPLE} {unit}"
+    return text
+
+
+def _duration(seconds: float) -> str:
+    """Return a rounded duration: "40 s", "12 min", "3.5 h"."""
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    return f"{seconds / _MINUTE:.0f} min" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
 class _CellOutput:

@@ -44,7 +44,7 @@ from workbench.models.pretrained.subwords import (
 from workbench.predictions.schema import Floats, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option
-from workbench.storage.progress import progress_bar, update_with_estimate
+from workbench.storage.progress import progress_bar
 
 Case = Literal["auto", "as-is", "sum"]
 Correct = Literal["words", "greedy", "whole-word", "last-token"]
@@ -262,7 +262,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         scores, has = no_scores(len(items)), has_answers(items)
         pairs = self._scorer.subwords.pairs(self._answers(items))
         with progress_bar(len(pairs), label=self.name, unit="texts") as bar:
-            scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
+            scores[has] = self._scorer.score_variants(pairs, step=bar.update)
         return word_log_probs(scores)
 
     def passage_log_probs(self, items: Items, *, top_k: int = 0) -> list[PassageLogProbs]:
@@ -284,8 +284,7 @@ class CausalLM(PromptedModel, PretrainedModel):
             return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, quantity=number)
 
         with progress_bar(2 * len(pairs), label=self.name, unit="texts") as bar:
-            step = update_with_estimate(bar)
-            return passage_log_probs(self._scorer, pairs, top_k=top_k, fail=fail, step=step)
+            return passage_log_probs(self._scorer, pairs, top_k=top_k, fail=fail, step=bar.update)
 
     def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield log-probabilities of words that are one sub-token (`ranking_words`), without their ends."""
@@ -338,7 +337,7 @@ class CausalLM(PromptedModel, PretrainedModel):
             for key, members in self._by_lead(items).items():
                 shares[members] = search.cover(
                     self._scorer, self._trie(*key)[1], [contexts[index] for index in members],
-                    budget=self.budget, step=update_with_estimate(bar),
+                    budget=self.budget, step=bar.update,
                 )  # fmt: skip
         columns = {"item_id": items.frame["item_id"].to_numpy()}
         return pd.DataFrame(columns | {"covered": shares[:, 0], "covered_at_most": shares[:, 1]})
@@ -402,7 +401,7 @@ class CausalLM(PromptedModel, PretrainedModel):
             scores[has] = self._score(self._answers(items))
         else:
             with progress_bar(len(items), label=self.name, unit="items") as bar:
-                written, scores = search.write_words(self._scorer, queries, step=update_with_estimate(bar))
+                written, scores = search.write_words(self._scorer, queries, step=bar.update)
         if is_last:
             paths = [query.scored[1] for query in queries]
             written = [
@@ -451,7 +450,7 @@ class CausalLM(PromptedModel, PretrainedModel):
                 forms, trie = self._trie(*key)
                 batch_results, scores[members] = search.rank_words(
                     self._scorer, trie, [queries[index] for index in members],
-                    top_k=top_k, budget=self.budget, step=update_with_estimate(bar),
+                    top_k=top_k, budget=self.budget, step=bar.update,
                 )  # fmt: skip
                 for index, result in zip(members, batch_results, strict=True):
                     results[index], top_words[index] = result, [forms[form] for form in result.forms]
@@ -499,7 +498,7 @@ class CausalLM(PromptedModel, PretrainedModel):
     ) -> Scores:
         n = sum(map(len, rows))
         with progress_bar(n, label=self.name, unit="texts") as bar:
-            return self._scorer.score(rows, alike=alike, step=update_with_estimate(bar))
+            return self._scorer.score(rows, alike=alike, step=bar.update)
 
     def _word_scores(self, items: Items, scores: Scores, sizes: Sequence[int]) -> Floats:
         """Return the scores of the words of each item: with their end, where nothing follows them."""

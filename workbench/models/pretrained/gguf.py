@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -79,7 +79,7 @@ def convert(file: Path) -> Converted:
         with temporary_folder(home) as alone:
             link = alone / "model.gguf"
             link.symlink_to(file.resolve())
-            with progress_bar(label=f"converting {file.name}", bar_format="{desc} [{elapsed}]"), no_bars():
+            with no_bars():
                 _convert_into(folder, file, link)
         cache.make_room()
     quantisation = read_json(folder / _DESCRIPTION, "this file of a converted model")["quantisation"]
@@ -118,6 +118,10 @@ def _convert_into(folder: Path, file: Path, link: Path) -> None:
             content = read_json(new / name)
             content.pop("transformers_version", None)
             (new / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
+        settings = new / "tokenizer_config.json"
+        text = settings.read_text(encoding="utf-8")  # of a process with HF_HUB_OFFLINE=1 or without
+        text = text.replace('"local_files_only": true', '"local_files_only": false')
+        settings.write_text(text, encoding="utf-8")
         (new / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
         write_checksums(new)
 
@@ -141,11 +145,13 @@ def _read(link: Path) -> tuple[Any, Any, dict[str, str]]:
     n_held = sum(int(row.n_elements) for row in reader.tensors if not row.name.startswith(_COMPUTED))
     if n < n_held:  # transformers leaves out those that it has no place for, in silence
         raise ValueError(f"it holds {n_held:,} weights, but describes a model of {n:,}")
-    tokenizer = _tokenizer(link, metadata, options)
-    model, info = causal.from_pretrained(
-        link.parent, config=config, dtype=torch.float32, output_loading_info=True,
-        attn_implementation="eager", quantization_config=transformers.GgufConfig(dequantize=True), **options,
-    )  # fmt: skip
+    with _progress(sum(int(tensor.n_bytes) for tensor in reader.tensors)):
+        tokenizer = _tokenizer(link, metadata, options)
+        model, info = causal.from_pretrained(
+            link.parent, config=config, dtype=torch.float32, output_loading_info=True,
+            attn_implementation="eager", quantization_config=transformers.GgufConfig(dequantize=True),
+            **options,
+        )  # fmt: skip
     if missing := sorted(map(str, info["missing_keys"] | info["mismatched_keys"])):
         raise ValueError(f"it lacks {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all)")
     model.hf_quantizer = None  # the weights are plain numbers now
@@ -154,6 +160,28 @@ def _read(link: Path) -> tuple[Any, Any, dict[str, str]]:
     number = metadata.get("general.file_type")
     quantisation = LlamaFileType(number).name.partition("_")[2] if number in list(LlamaFileType) else ""
     return model, tokenizer, {"name": str(metadata.get("general.name", "")), "quantisation": quantisation}
+
+
+@contextmanager
+def _progress(n_bytes: int) -> Iterator[None]:
+    """Show what is done: reading the tokenizer, then how many bytes of the file are converted."""
+    from transformers import modeling_gguf_pytorch_utils  # noqa: PLC0415 - heavy, an extra
+
+    converter: Any = modeling_gguf_pytorch_utils
+
+    def counted(tensors: Iterable[Any], **_options: Any) -> Iterator[Any]:
+        first.close()
+        with progress_bar(n_bytes, label="Converting to float32 (first use only)", unit="B") as bar:
+            for tensor in tensors:
+                yield tensor
+                bar.update(int(tensor.n_bytes))
+
+    with progress_bar(label="Reading the tokenizer", bar_format="{desc} [{elapsed}]") as first:
+        original, converter.tqdm = converter.tqdm, counted
+        try:
+            yield
+        finally:
+            converter.tqdm = original
 
 
 def _tokenizer(link: Path, metadata: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

@@ -268,7 +268,10 @@ def _load_checkpoint(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("bfloat16" if "cuda" in device else "float32")
     check_option("dtype", dtype, tuple(_TOLERANCES))
-    source = str(path_or_name) if Path(path_or_name).exists() else str(find_model(str(path_or_name)))
+    path = Path(path_or_name)
+    if not path.exists() and (path.is_absolute() or path.suffix == ".gguf"):
+        raise DataError("there is no such file or folder", file=path)
+    source = str(path if path.exists() else find_model(str(path_or_name)))
     converted = convert(Path(source)) if variant == "causal" and is_gguf(Path(source)) else None
     location = source if converted is None else str(converted.folder)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}

@@ -54,6 +54,13 @@ _END = -1  # asks for the end of the word in place of a sub-token
 _ALIKE = 8  # sub-tokens that contexts begin with for their states to be shared
 
 
+def half_steps(
+    step: Callable[[float], object], sizes: Sequence[int] | None = None
+) -> Callable[[Sequence[int]], object]:
+    """Return a callback for batches of contexts that counts half of what follows each; 1 by default."""
+    return lambda rows: step((len(rows) if sizes is None else sum(sizes[row] for row in rows)) / 2)
+
+
 def no_scores(n: int) -> Scores:
     """Return scores of `n` texts without sub-tokens: NaN, and not greedy."""
     return np.array([(np.nan, np.nan, False, np.nan, _END, False)] * n, dtype=SCORES)
@@ -98,7 +105,7 @@ class CausalScorer:
         rows: Sequence[Sequence[Continuation]],
         *,
         alike: Sequence[Sequence[Continuation]] | None = None,
-        step: Callable[[int], object] = lambda _n: None,
+        step: Callable[[float], object] = lambda _n: None,
     ) -> Scores:
         """Return the scores of the continuations of each item (`rows`), all in turn.
 
@@ -117,15 +124,17 @@ class CausalScorer:
         single = sorted(set(range(len(pairs))).difference(*shared))
         scores = no_scores(len(pairs))
         scores[single] = self.score_pairs([pairs[number] for number in single], step=step)
-        for batch, contexts in self.contexts([pairs[group[0]][0] for group in shared]):
+        contexts_of_groups = [pairs[group[0]][0] for group in shared]
+        seen = half_steps(step, list(map(len, shared)))
+        for batch, contexts in self.contexts(contexts_of_groups, seen=seen):
             owners = [index for index, row in enumerate(batch) for _ in shared[row]]
             numbers = [number for row in batch for number in shared[row]]
             scores[numbers] = self.score_after(contexts, owners, [pairs[number][1] for number in numbers])
-            step(len(numbers))
+            step(len(numbers) / 2)
         return scores
 
     def score_pairs(
-        self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[int], object] = lambda _n: None
+        self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[float], object] = lambda _n: None
     ) -> Scores:
         """Return the scores of sub-tokens after contexts of one sub-token at least, each pair in one go.
 
@@ -159,7 +168,7 @@ class CausalScorer:
         return scores
 
     def score_variants(
-        self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[int], object] = lambda _n: None
+        self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[float], object] = lambda _n: None
     ) -> Scores:
         """Return the scores of pairs as `score_pairs` does; contexts that begin alike share their beginning.
 
@@ -172,25 +181,29 @@ class CausalScorer:
         groups = [group for group in groups if len(group) > 1]
         scores = _started(len(pairs))
         scores[single] = self.score_pairs([pairs[index] for index in single], step=step)
-        for batch, contexts in self.contexts([pairs[group[0][0]][0] for group in groups]):
+        contexts_of_groups = [pairs[group[0][0]][0] for group in groups]
+        seen = half_steps(step, list(map(len, groups)))
+        for batch, contexts in self.contexts(contexts_of_groups, seen=seen):
             if contexts.cache is None:  # the model's states turned out not to be shared
                 return self.score_pairs(pairs, step=step)
             members = [(owner, *pair) for owner, group in enumerate(batch) for pair in groups[group]]
-            owners, indices, seen = map(list, zip(*members, strict=True))
-            paths = [pairs[index][0][n:] + pairs[index][1] for index, n in zip(indices, seen, strict=True)]
+            owners, indices, lengths = map(list, zip(*members, strict=True))
+            paths = [pairs[index][0][n:] + pairs[index][1] for index, n in zip(indices, lengths, strict=True)]
             asked = [len(pairs[index][1]) + 1 for index in indices]
-            for numbers, logits in self.next_logits(contexts, owners, paths, asked=asked, seen=seen):
+            for numbers, logits in self.next_logits(contexts, owners, paths, asked=asked, seen=lengths):
                 targets = [(indices[n], target) for n in numbers for target in [*pairs[indices[n]][1], _END]]
                 values = self._token_scores(logits, [target for _, target in targets])
                 _add(scores, [index for index, _ in targets], values)
-                step(len(numbers))
+                step(len(numbers) / 2)
         return scores
 
-    def contexts(self, ids: Sequence[Ids]) -> Iterator[tuple[list[int], EncodedContexts]]:
+    def contexts(
+        self, ids: Sequence[Ids], *, seen: Callable[[Sequence[int]], object] = lambda _rows: None
+    ) -> Iterator[tuple[list[int], EncodedContexts]]:
         """Yield contexts, of one sub-token at least, as the model has seen them: which, and their states.
 
         Those of several batches come together as long as their keys and values take little memory: what
-        follows many contexts is then computed in few steps.
+        follows many contexts is then computed in few steps. `seen` is called with the contexts of each batch.
         """
         lengths = [len(row) for row in ids]
         rows: list[int] = []
@@ -198,6 +211,7 @@ class CausalScorer:
         for batch, encoded in self.batcher.run(
             lengths, lambda batch: self._encode([ids[row] for row in batch])
         ):
+            seen(batch)
             rows, waiting = [*rows, *batch], [*waiting, encoded]
             if not _fit_together([*waiting, encoded]):  # nor would the next, which is as large or smaller
                 yield rows, _join(waiting)

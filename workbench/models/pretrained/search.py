@@ -22,6 +22,7 @@ from workbench.models.pretrained.scoring import (
     CausalScorer,
     EncodedContexts,
     Scores,
+    half_steps,
     no_scores,
     word_log_probs,
 )
@@ -302,7 +303,7 @@ def rank_words(
     *,
     top_k: int,
     budget: int | None,
-    step: Callable[[int], object],
+    step: Callable[[float], object],
 ) -> tuple[list[SearchResult], Scores]:
     """Rank the answer of each item among the words of a trie (see `Search`); return its scores, too.
 
@@ -311,7 +312,7 @@ def rank_words(
     results: dict[int, SearchResult] = {}
     scores = no_scores(len(queries))
     top = scorer.tensor(trie.token[trie.children(ROOT)])
-    for batch, contexts in _contexts(scorer, queries, trie.depth, scores):
+    for batch, contexts in _contexts(scorer, queries, trie.depth, scores, step=step):
         first = contexts.first.index_select(1, top).double().cpu().numpy()
         answers = _answer_forms(scorer, trie, contexts, [queries[owner] for owner in batch], scores[batch])
         searches = [
@@ -356,14 +357,14 @@ def _run(
     contexts: EncodedContexts,
     searches: Sequence[Search] | Sequence[CoverageSearch],
     *,
-    step: Callable[[int], object],
+    step: Callable[[float], object],
 ) -> None:
-    """Score the pending prefixes of all searches in batches; `step` gets the number of finished searches."""
+    """Score the pending prefixes of all searches in batches; `step` gets half of each that is finished."""
     running = list(range(len(searches)))
     while running:
         wanted = {owner: searches[owner].take(_PATHS) for owner in running}
         running = [owner for owner, nodes in wanted.items() if nodes]
-        step(len(wanted) - len(running))
+        step((len(wanted) - len(running)) / 2)
         taken = [(owner, node) for owner, nodes in wanted.items() for node in nodes]
         paths = [trie.path(node) for _, node in taken]
         for batch, logits in scorer.next_logits(contexts, [owner for owner, _ in taken], paths):
@@ -409,7 +410,7 @@ def shares_words() -> bool:
 
 
 def write_words(
-    scorer: CausalScorer, queries: Sequence[WordQuery], *, step: Callable[[int], object]
+    scorer: CausalScorer, queries: Sequence[WordQuery], *, step: Callable[[float], object]
 ) -> tuple[list[Ids], Scores]:
     """Generate a word greedily: the most probable sub-tokens, until the word ends.
 
@@ -428,13 +429,13 @@ def write_words(
         return [list(ids) for ids in written], scores.copy()
     words: list[Ids] = [query.path for query in queries]
     scores = no_scores(len(queries))
-    for batch, contexts in _contexts(scorer, queries, 1, scores):
+    for batch, contexts in _contexts(scorer, queries, 1, scores, step=step):
         first = _most_probable(contexts.first)
         others = [row for row, owner in enumerate(batch) if not scores["greedy"][owner]]
         for row in others:
             words[batch[row]] = [first[row]]
         others = [row for row in others if first[row] != BROKEN]
-        step(len(batch) - len(others))
+        step((len(batch) - len(others)) / 2)
         _write_on(scorer, contexts, [words[owner] for owner in batch], others, step=step)
     return words, scores
 
@@ -445,9 +446,9 @@ def _write_on(
     paths: Sequence[Ids],
     rows: Sequence[int],
     *,
-    step: Callable[[int], object],
+    step: Callable[[float], object],
 ) -> None:
-    """Add sub-tokens to the words of `rows` until they end; `step` gets the number of words that end."""
+    """Add sub-tokens to the words of `rows` until they end; `step` gets half of each that ends."""
     room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
     unfinished = [row for row in rows if len(paths[row]) < room[row]]
     while unfinished:
@@ -461,7 +462,7 @@ def _write_on(
                     paths[row].append(token)
                     if len(paths[row]) < room[row]:
                         unfinished.append(row)
-        step(len(asked) - len(unfinished))
+        step((len(asked) - len(unfinished)) / 2)
 
 
 def _most_probable(logits: torch.Tensor) -> Ids:
@@ -471,16 +472,21 @@ def _most_probable(logits: torch.Tensor) -> Ids:
 
 
 def _contexts(
-    scorer: CausalScorer, queries: Sequence[WordQuery], room: int, scores: Scores
+    scorer: CausalScorer,
+    queries: Sequence[WordQuery],
+    room: int,
+    scores: Scores,
+    *,
+    step: Callable[[float], object],
 ) -> Iterator[tuple[list[int], EncodedContexts]]:
     """Yield contexts, cut so that a word of `room` sub-tokens fits behind them, and score their answers.
 
     After the last one, answers whose contexts were cut are scored again, with as much as the model can see,
-    and those that are scored after other sub-tokens (`WordQuery.scored`).
+    and those that are scored after other sub-tokens (`WordQuery.scored`). `step` gets half of each context.
     """
     limits = [max(scorer.length - max(room, len(query.path)), 1) for query in queries]
     visible = [query.context[-limit:] for query, limit in zip(queries, limits, strict=True)]
-    for batch, contexts in scorer.contexts(visible):
+    for batch, contexts in scorer.contexts(visible, seen=half_steps(step)):
         rows = [row for row, owner in enumerate(batch) if queries[owner].path]
         owners = [batch[row] for row in rows]
         scores[owners] = scorer.score_after(contexts, rows, [queries[owner].path for owner in owners])
@@ -543,13 +549,14 @@ def cover(
     contexts: Sequence[Ids],
     *,
     budget: int | None,
-    step: Callable[[int], object],
+    step: Callable[[float], object],
 ) -> list[tuple[float, float]]:
     """Return the probability of a trie's words after each context: at least, and at most."""
     shares: dict[int, tuple[float, float]] = {}
     top = scorer.tensor(trie.token[trie.children(ROOT)])
     limits = max(scorer.length - max(trie.depth, 1), 1)
-    for batch, encoded in scorer.contexts([context[-limits:] for context in contexts]):
+    visible = [context[-limits:] for context in contexts]
+    for batch, encoded in scorer.contexts(visible, seen=half_steps(step)):
         first = encoded.first.index_select(1, top).double().cpu().numpy()
         limit = np.inf if budget is None else budget
         searches = [CoverageSearch(trie, row, scorer.subwords.ends, budget=limit) for row in first]

@@ -36,7 +36,7 @@ from workbench.models.pretrained.subwords import Continuation, ends_word
 from workbench.predictions.schema import Floats, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option, check_value
-from workbench.storage.progress import progress_bar, update_with_estimate
+from workbench.storage.progress import progress_bar
 
 HEAD = "Once upon a time there was a little girl who lived with her mother"
 LIKELY = f"{HEAD} in a small house near the forest."
@@ -145,6 +145,7 @@ class ServerModel(PromptedModel):
 
     version = 1
     fitted_on = "a server of pretrained weights"
+    options = ("model", "text", "candidates", "greedy_only")
 
     def __init__(
         self,
@@ -182,8 +183,7 @@ class ServerModel(PromptedModel):
     @property
     def config(self) -> dict[str, Any]:
         """The server's address, the model's name, the digest of the known text's sub-tokens, and its use."""
-        options = ("model", "text", "candidates", "greedy_only")
-        return {name: getattr(self, name) for name in options} | {
+        return self._option_values | {
             "address": self._client.address,
             "known_text": self._digest,
             "prompt": None if self.prompt is None else json.loads(self.prompt.to_json()),
@@ -287,7 +287,6 @@ class ServerModel(PromptedModel):
         requests, identity = list(dict.fromkeys(pairs)), json.dumps(self.config, sort_keys=True)
         store, answers = cache.Cache("server", _RESPONSES), dict[Continuation, T]()
         with progress_bar(len(requests), label=self.name, unit="requests") as bar:
-            update = update_with_estimate(bar)
             for start in range(0, len(requests), _SLICE):
                 batch = requests[start : start + _SLICE]
                 key = cache.digest(identity, *(text for pair in batch for text in pair))
@@ -301,7 +300,7 @@ class ServerModel(PromptedModel):
                 if table is None:
                     with suppress(DataError):  # they are here, whatever can be stored
                         store.put(key, pa.table({"response": bodies}, schema=_RESPONSES))
-                update(len(batch))
+                bar.update(len(batch))
         cache.make_room()
         return answers
 
