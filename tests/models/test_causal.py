@@ -250,7 +250,6 @@ def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
     assert np.exp(open_ended).sum() > total  # without their ends, words count for what begins with them
 
 
-AFTER = ["1", "1,000", "1,0", "U", "U.S", "U.S.", "it", "it's", "it’s", "well", "well-known", "”", "well”"]
 PARTS = st.text(st.sampled_from("aebdtThIUS1209'’-_ée"), min_size=1, max_size=4)
 
 
@@ -261,34 +260,8 @@ def test_words_of_letters_digits_apostrophes_and_hyphens_never_overlap(folders, 
     item = ITEMS[:1]
     paths = mine._scorer.subwords.words(words, " ", "a")
     total = np.exp(mine.score(item, [words])).sum()
-    covered = mine.coverage(item).iloc[0]
     if len({tuple(path) for path in paths}) == len(words):
-        assert covered["covered"] - 1e-6 <= total <= covered["covered_at_most"] + 1e-6 <= 1 + 2e-6
-    assert covered["covered_at_most"] - covered["covered"] <= 1e-4
-
-
-@pytest.mark.parametrize("kind", ["bytes", "llama"])
-def test_a_word_that_goes_on_after_the_end_of_another_counts_once(folders, plains, kind):
-    words = [*AFTER, *WORDS[:10]]
-    mine, plain = model(folders(kind), vocabulary=words, scoring=Scoring(budget=None)), plains(kind)
-    for row, item in zip(mine.coverage(ITEMS[:2]).itertuples(), ITEMS[:2], strict=True):
-        ids = {word: plain.cut(before(item), word) for word in words}
-        paths = {word: tuple(whole[n:]) for word, (whole, n) in ids.items()}
-        inside = {
-            one for one in words for other in words
-            if one != other and paths[one][: len(paths[other])] == paths[other]
-            and plain.over[paths[one][len(paths[other])]]
-        }  # fmt: skip
-        assert {"1,000", "U.S."} <= inside
-        assert not inside & {"it's", "it’s", "well-known"}
-        probabilities = np.exp(plain.words(before(item), words))
-        alone = [p for word, p in zip(words, probabilities, strict=True) if word not in inside]
-        assert row.covered <= sum(alone) + 1e-7 <= row.covered_at_most + 2e-7
-        assert row.covered_at_most - row.covered <= 1e-4
-    few = model(folders(kind), vocabulary=words, scoring=Scoring(budget=3)).coverage(ITEMS[:1]).iloc[0]
-    exact = mine.coverage(ITEMS[:1]).iloc[0]
-    assert few["covered"] <= exact["covered"] <= exact["covered_at_most"] <= few["covered_at_most"] + 1e-9
-    refused(model(folders(kind)).coverage, ITEMS[:1])
+        assert total <= 1 + 2e-6
 
 
 def test_a_small_budget_gives_a_bound(folders):

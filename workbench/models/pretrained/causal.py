@@ -145,9 +145,9 @@ class CausalLM(PromptedModel, PretrainedModel):
     :class:`workbench.models.pretrained.subwords.Subwords`). So the probabilities of words of letters, digits,
     apostrophes, hyphens and underscores, in any case, sum to at most 1 where all have different sub-tokens.
     A word with another character in it, such as "1,000", "U.S." or "word”", may go on where a shorter one is
-    over ("1", "U", "word"), whose probability then holds its own: see `coverage`. ``log_prob_uncorrected``
-    has the first term alone, as lm-evaluation-harness has it; context and word are split as there: white
-    space before the word belongs to it.
+    over ("1", "U", "word"), whose probability then holds its own. ``log_prob_uncorrected`` has the first term
+    alone, as lm-evaluation-harness has it; context and word are split as there: white space before the word
+    belongs to it.
 
     Where a sub-token reaches over the edge of context and word, as those of several words do ("the boy ran
     home"), both are of the text from that sub-token on, given all before: the words of the context in it
@@ -311,36 +311,6 @@ class CausalLM(PromptedModel, PretrainedModel):
         if self.vocabulary is None:
             self.distribution(items)
         return self._rank(items, top_k)[0]
-
-    def coverage(self, items: Items) -> pd.DataFrame:
-        """Return the probability that a text goes on with any word of the vocabulary.
-
-        What is left to 1 is that of words that the vocabulary lacks, and of other text. A word that is part
-        of the event of a shorter one counts with that one; words with the same sub-tokens count once.
-
-        Returns
-        -------
-        DataFrame
-            One row an item: ``item_id``, ``covered`` and ``covered_at_most``. They differ by the beginnings
-            of words that `budget` left out, or by 0.0001 where it sufficed.
-
-        Raises
-        ------
-        DataError
-            If there is no vocabulary.
-        """
-        if self.vocabulary is None:
-            self.distribution(items)
-        shares = np.zeros((len(items), 2))
-        contexts = self._scorer.subwords.contexts([self._split(item).before for item in items])
-        with progress_bar(len(items), label=self.name, unit="items") as bar:
-            for key, members in self._by_lead(items).items():
-                shares[members] = search.cover(
-                    self._scorer, self._trie(*key)[1], [contexts[index] for index in members],
-                    budget=self.budget, step=bar.update,
-                )  # fmt: skip
-        columns = {"item_id": items.frame["item_id"].to_numpy()}
-        return pd.DataFrame(columns | {"covered": shares[:, 0], "covered_at_most": shares[:, 1]})
 
     def _by_lead(self, items: Items) -> dict[tuple[str, str, bool], list[int]]:
         """Return the indices of items by the text before their words, or forms of words."""

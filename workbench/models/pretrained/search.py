@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from heapq import heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,7 +47,6 @@ _SLACK = TIE / 2  # share of a probability that need not be known where words ar
 _CLOSE = 1e-4  # the same of the best words: their order and log-probabilities are exact to this
 _EXPONENT = 600.0  # exponentials of twice as much are no numbers
 _PATHS = 256  # of one item in a batch
-_NEGLIGIBLE = 1e-4  # probability of beginnings of words that need no look
 _LONGEST_WORD = 12  # sub-tokens of a word that is written
 _SHARED: ContextVar[dict[tuple[int, str], tuple[list[Ids], Scores]] | None]
 _SHARED = ContextVar("_SHARED", default=None)
@@ -355,7 +353,7 @@ def _run(
     scorer: CausalScorer,
     trie: Trie,
     contexts: EncodedContexts,
-    searches: Sequence[Search] | Sequence[CoverageSearch],
+    searches: Sequence[Search],
     *,
     step: Callable[[float], object],
 ) -> None:
@@ -497,72 +495,3 @@ def _contexts(
         and (len(query.context) > limits[index] or query.scored != (query.context, query.path))
     ]  # fmt: skip
     scores[again] = scorer.score_pairs([queries[index].scored for index in again])
-
-
-class CoverageSearch:
-    """Sum the probabilities of the words of a trie after one context, the most probable beginnings first.
-
-    A word that another one goes on to after its end, as "1,000" does after "1", is part of that one and
-    counts once. For `take` and `give` see `Search`. `covered` is the probability that the text goes on with
-    one of the words that were reached.
-    """
-
-    def __init__(self, trie: Trie, first: Floats, ends: npt.NDArray[np.bool_], *, budget: float) -> None:
-        self._trie, self._ends, self._budget = trie, ends, budget
-        self._heap: list[tuple[float, int]] = []
-        self._log_prob: dict[int, float] = {}  # of the nodes that were taken
-        self.covered = 0.0
-        self._open(trie.children(ROOT), np.asarray(first, dtype=np.float64))
-
-    @property
-    def open(self) -> float:
-        """Probability of the beginnings of words that were not looked at."""
-        return float(np.exp([-value for value, _ in self._heap]).sum())
-
-    def take(self, limit: int) -> list[int]:
-        """Return at most `limit` nodes to ask the model about next."""
-        n = min(limit, len(self._heap), int(min(self._budget, limit))) if self.open > _NEGLIGIBLE else 0
-        self._budget -= n
-        taken = [heappop(self._heap) for _ in range(n)]
-        self._log_prob |= {node: -value for value, node in taken}
-        return [node for _, node in taken]
-
-    def give(self, node: int, end: float, children: Floats) -> None:
-        """Set the log-probabilities of the word's end after a node's path, and of its children."""
-        path = self._log_prob.pop(node)
-        nodes, values = self._trie.children(node), path + np.asarray(children, dtype=np.float64)
-        first, inner, _ = self._trie.slices[node]
-        if inner > first:
-            self.covered += float(np.exp(path + end))
-            goes_on = ~self._ends[self._trie.token[nodes]]
-            nodes, values = nodes[goes_on], values[goes_on]
-        self._open(nodes, values)
-
-    def _open(self, nodes: Integers, values: Floats) -> None:
-        for node, value in zip(nodes.tolist(), values.tolist(), strict=True):
-            heappush(self._heap, (-value, node))
-
-
-def cover(
-    scorer: CausalScorer,
-    trie: Trie,
-    contexts: Sequence[Ids],
-    *,
-    budget: int | None,
-    step: Callable[[float], object],
-) -> list[tuple[float, float]]:
-    """Return the probability of a trie's words after each context: at least, and at most."""
-    shares: dict[int, tuple[float, float]] = {}
-    top = scorer.tensor(trie.token[trie.children(ROOT)])
-    limits = max(scorer.length - max(trie.depth, 1), 1)
-    visible = [context[-limits:] for context in contexts]
-    for batch, encoded in scorer.contexts(visible, seen=half_steps(step)):
-        first = encoded.first.index_select(1, top).double().cpu().numpy()
-        limit = np.inf if budget is None else budget
-        searches = [CoverageSearch(trie, row, scorer.subwords.ends, budget=limit) for row in first]
-        _run(scorer, trie, encoded, searches, step=step)
-        shares |= {
-            owner: (each.covered, each.covered + each.open)
-            for owner, each in zip(batch, searches, strict=True)
-        }
-    return [shares[index] for index in range(len(contexts))]
