@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workbench.analysis import speech as module
-from workbench.analysis.speech import speech, speech_by_definition, speech_spans
+from workbench.analysis.speech import speech, speech_spans
 
 
 def marked(text):
@@ -209,23 +209,6 @@ def test_speech_around_the_target_and_in_running_text(texts, tokenised):
     for text, spoken in texts:
         item = cloze(text, tokenised=tokenised)
         assert [item.text[start:end] for start, end in speech(item)] == spoken
-
-
-DEFINITIONS = {
-    "it rained .": "", "they called him `` the boy '' and laughed .": "mark",
-    "he said , `` yes": "mark speech target", "yes , '' he said": "mark speech sentence",
-    "`` yes , '' he said": "mark speech closed sentence", "` yes -- ' he said": "speech closed",
-    "he said , ` you and i too": "speech words target",
-    "he said , `` you and i -- '' he said": "mark speech closed",
-    "`` yes . i do not know . '' he said , `` no": "mark speech closed words sentence target",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "true"), DEFINITIONS.items())
-def test_definitions(text, true):
-    results = speech_by_definition(text.split())
-    assert list(results) == ["mark", "speech", "closed", "words", "sentence", "target"]
-    assert {name for name, holds in results.items() if holds} == set(true.split())
 
 
 @pytest.mark.data

@@ -18,11 +18,10 @@ from workbench.reproduce import notebooks, run
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SHOWN = {  # what a notebook must show: the cache's trade-off, the five options of a question
-    "03_counting_models": "chosen: ",
-    "04_neural_language_models": "chosen: ",
-    "06_sentence_completion": "The candidates, with their shares",
+    "02_counting_models": "chosen: ",
+    "03_neural_language_models": "chosen: ",
+    "05_sentence_completion": "The candidates, with their shares",
 }
-SMALLER = {"14_what_decides": {"READ": 1}}  # passages that the language model reads without each sentence
 IN_BROWSER = "00_tour"
 EMPTIED = "%reset -f\n__import__('gc').freeze()"  # else each collection goes through all libraries again
 
@@ -66,7 +65,7 @@ def shared(manager, monkeypatch):
 )
 def test_notebook_runs_on_the_sample(path, tmp_path):
     settings = {"DATA": "sample", "SCALE": "smoke", "SEED": 0, "OUT": str(tmp_path)}
-    result = run(path, settings | SMALLER.get(path.stem, {}), timeout=PATIENCE)
+    result = run(path, settings, timeout=PATIENCE)
     outputs = [output for cell in result.cells if cell.cell_type == "code" for output in cell.outputs]
     assert outputs
     assert not [output for output in outputs if output.output_type == "error"]
@@ -76,7 +75,7 @@ def test_notebook_runs_on_the_sample(path, tmp_path):
 
 
 def test_there_are_notebooks():
-    assert [path.stem for path in notebooks(FOLDER)][:2] == [IN_BROWSER, "01_browse_passages"]
+    assert [path.stem for path in notebooks(FOLDER)][:2] == [IN_BROWSER, "01_dataset_analysis"]
 
 
 @pytest.mark.parametrize("path", notebooks(FOLDER), ids=lambda path: path.stem)

@@ -47,7 +47,6 @@ _TAGGED = frozenset({",", "!", "?", "--"})
 _SLIGHT, _WEAK, _CLEAR, _STRONG = 0.5, 1.0, 2.0, 4.0
 _PER_TOKEN = 0.005  # speech costs so much a token: of two readings the one with less speech in it
 _NEVER = float("inf")
-_FEW_WORDS = 3
 _LONGEST_TERM = 8  # tokens from the opening to the closing mark of a term; "the house ," is a term
 
 # States after a mark. "begun" is speech that began before the passage.
@@ -260,29 +259,3 @@ def speech(item: Item) -> list[Span]:
         return []
     words, spans = tokens(item)[:2]
     return [(spans[start][0], spans[end - 1][1]) for start, end in speech_spans(words)]
-
-
-def speech_by_definition(words: Sequence[str]) -> dict[str, bool]:
-    """Return whether a passage has direct speech, by several definitions.
-
-    The share of such passages depends on the definition, which the paper (Paperno et al. 2016: 71 %, and 61 %
-    of the input) does not give.
-
-    They are, of the tokens (n,) of a passage with the answer in place: "mark", a double quote mark; "speech",
-    a span of :func:`speech_spans` (this is ``direct_speech``); "closed", speech that is opened and closed in
-    the passage; "words", speech of more than three words; "sentence", speech with a whole sentence, or a
-    comma before its closing mark; "target", the last token lies in speech.
-    """
-    spans = speech_spans(words)
-    return {
-        "mark": any(mark in _DOUBLE for word in words for mark in _MARKS.get(word, ())),
-        "speech": bool(spans),
-        "closed": any(words[start] in _MARKS and words[end - 1] in _MARKS for start, end in spans),
-        "words": any(
-            sum(word[-1:].isalnum() for word in words[start:end]) > _FEW_WORDS for start, end in spans
-        ),
-        "sentence": any(
-            not _ENDS.isdisjoint(words[start:end]) or words[end - 2] == "," for start, end in spans
-        ),
-        "target": any(start < len(words) == end for start, end in spans),
-    }
