@@ -1,4 +1,4 @@
-"""Data sets built from a shelf of novels: the same files whoever makes them, and a manifest that counts."""
+"""Data sets built from novels: the same files whoever makes them, and a manifest that counts."""
 
 import hashlib
 from pathlib import Path
@@ -79,8 +79,8 @@ def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monke
 def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch):
     folder, made = alone
     monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))
-    shelf = construction.read_shelf("sample")
-    part = set(shelf.frame.loc[shelf.frame["split"] == "test", "book_id"])
+    collection = construction.read_novels("sample")
+    part = set(collection.frame.loc[collection.frame["split"] == "test", "book_id"])
     for name in made:
         assert set(made[name].frame["book_id"]) <= part
     assert [len(made[name]) for name in made] == [12, 12, 48, 12, 12]
@@ -90,9 +90,9 @@ def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch)
     assert out["filters"] == out["control set"] == len(made["lambada"])
     assert out["childrens_book questions"] == 48
     assert out["sentence completion"] == 12
-    texts = construction.candidates.CandidatePassages.of(shelf.books("test"))
+    texts = construction.candidates.CandidatePassages.of(collection.books("test"))
     assert frame.loc["control set", "n_in"] == len(texts)
-    everything = construction.childrens_book.questions(shelf.books("test"))
+    everything = construction.childrens_book.questions(collection.books("test"))
     assert frame.loc["childrens_book questions", "n_in"] == len(everything)
     wb.charts.funnel(made.manifest.to_frame())
 
@@ -134,7 +134,7 @@ def test_a_damaged_file_is_an_error(build):
         {"sets": ["squad"]},
         {"sets": []},
         {"number": 0},
-        {"options": {"shelves": {}}},
+        {"options": {"passages": {}}},
         {"split": "control"},
     ],
 )
@@ -188,10 +188,10 @@ def test_sets_are_built_beside_damaged_files(damaged, build, tmp_path):
     text = made.manifest.to_frame().set_index("step").loc["text"]
     assert (text["n_in"], text["n_out"], text["reasons"]) == (24, 20, "cannot be read: 4")
     assert construction.DataSets(tmp_path / "sets").manifest == made.manifest
-    shelf = construction.read_shelf(wb.books(damaged, on_error="skip"))
-    for text in (*texts, *(book.text for book in shelf)):
+    collection = construction.read_novels(wb.books(damaged, on_error="skip"))
+    for text in (*texts, *(book.text for book in collection)):
         assert not [phrase for phrase in LICENCE if phrase in text.lower()]
-    reasons = shelf.frame.set_index("book_id")["reason"].dropna()
+    reasons = collection.frame.set_index("book_id")["reason"].dropna()
     assert reasons.index.tolist() == sorted(BAD)
     assert [reason.removeprefix("cannot be read: ").split(" (")[0] for reason in reasons] == [
         "expected plain text or Markdown, got an EPUB or HTML file",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from novel_shelf import altered, novel
+from random_novels import altered, novel
 
 from workbench.construction import novel_checks as dup
 from workbench.texts.ngram_hash import normalise

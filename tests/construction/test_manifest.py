@@ -52,7 +52,7 @@ def test_it_is_read_as_it_was_written(tmp_path_factory, manifest):
 def manifest_of_two():
     return Manifest(
         inputs=[FileDigest("novels.tar", 10, "ab")],
-        parameters={"shelf": {"seed": 1, "shares": (0.5, 0.25, 0.25)}},
+        parameters={"novels": {"seed": 1, "shares": (0.5, 0.25, 0.25)}},
         steps=[
             Step("language", 10, 7, {"not English": 2, "too short": 1}, unit="novels", counts={"words": 700}),
             Step("target", np.int64(0), np.int32(0), unit="passages"),
@@ -97,11 +97,11 @@ def test_a_further_stage_adds_to_what_is_there():
         libraries=["numpy"],
     )
     assert [file.name for file in made.inputs] == ["novels.tar", "model"]
-    assert list(made.parameters) == ["shelf", "passages"]
+    assert list(made.parameters) == ["novels", "passages"]
     assert made.to_frame()["n_in"].tolist() == [10, 0, 5]
     assert made.versions["numpy"] == np.__version__
     with pytest.raises(ValueError, match="already"):
-        made.extended("shelf", parameters={}, steps=[])
+        made.extended("novels", parameters={}, steps=[])
 
 
 def test_a_damaged_or_foreign_file_is_one_error(tmp_path):

@@ -10,7 +10,7 @@ from builders import lines
 from hypothesis import given
 from hypothesis import strategies as st
 from ngrams import kenlm
-from novel_shelf import book as book_of
+from random_novels import book as book_of
 from refused import refused
 from scipy.stats import chisquare
 
@@ -239,16 +239,16 @@ def test_without_texts_each_half_is_asked_about_by_a_model_of_the_other(monkeypa
 def test_novels_that_are_in_the_texts():
     prose = [f"{a} {b} {c} {d} one {e} ." for a, b, c, d, e in np.random.default_rng(5).choice(
         [f"{x}{y}" for x in "qrstuvwxyz" for y in "aeiou"], (80, 5))]  # fmt: skip
-    shelf = [*BOOKS, book("twin", prose)]
+    novels = [*BOOKS, book("twin", prose)]
     with pytest.raises(DataError) as raised:
-        make(shelf, [*OTHERS, book("copy", prose)])
+        make(novels, [*OTHERS, book("copy", prose)])
     assert "drop" in str(raised.value)
-    assert records(make(shelf, [*OTHERS, book("copy", prose)], on_overlap="drop")) == records(
-        make(shelf, OTHERS)
+    assert records(make(novels, [*OTHERS, book("copy", prose)], on_overlap="drop")) == records(
+        make(novels, OTHERS)
     )
     corpus = Corpus.of([*OTHERS, book("copy", prose)], lower=False)
     told = NGram.fit(corpus, order=3, lower=False)
-    refused(make, shelf, corpus, model=told, on_overlap="drop")
+    refused(make, novels, corpus, model=told, on_overlap="drop")
 
 
 def test_a_model_in_lower_case():

@@ -324,7 +324,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_one_damaged_file_of_a_shelf(tmp_path, name):
+def test_one_damaged_file_of_several(tmp_path, name):
     folder = b.write(tmp_path, {"a.txt": "A goat slept.\n", name: DAMAGED[name], "z.txt": "A boat sank.\n"})
     refused(list, books(folder))
     reader = books(folder, on_error="skip")
@@ -408,7 +408,7 @@ def test_bad_rows_of_a_table_can_be_left_out(tmp_path):
     refused(list, books(tmp_path / "b.parquet"))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_encodings(tmp_path, encoding, end):
     story = "\u201cThe caf\xe9 was loud,\u201d he said \u2014 and left.\n\nIt rained.\n"

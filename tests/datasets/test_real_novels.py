@@ -92,12 +92,12 @@ def test_nothing_is_read_in_another_way(read, archive):
         test_tokeniser_oracle.test_the_same_tokens.hypothesis.inner_test(novel.text)
 
 
-def test_a_shelf(read, archive, tmp_path, monkeypatch):
+def test_a_novel_collection(read, archive, tmp_path, monkeypatch):
     story = ("Dubliners", "The_Dead")
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     every = enumerate(read(archive))
     chosen = [novel for place, novel in every if place % 4 == 0 or novel.book_id.endswith(story)]
-    made = construction.read_shelf(chosen)
+    made = construction.read_novels(chosen)
     assert len(made.frame) == len(chosen) > 50
     assert made.frame["reason"].isna().all()
     assert (made.frame["confidence"] > 0.95).mean() > 0.98

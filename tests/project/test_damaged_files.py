@@ -155,20 +155,20 @@ def write_notes(folder, _):
         notes.write_notes("sample", {word: {"text": word, "tags": [word], "note": word}}, folder=folder)
 
 
-def write_shelf(folder, _):
+def write_collection(folder, _):
     texts = {name: f"It rained on {name}.\n" * 18 for name in "ab"}
     books = [Book(name, name, None, 1900, text, tokenised=False, source="") for name, text in texts.items()]
-    construction.read_shelf(books, language=None).save(folder / "shelf")
+    construction.read_novels(books, language=None).save(folder / "collection")
 
 
-def read_shelf(folder):
-    shelf = construction.Shelf(folder / "shelf")
-    return [book.text for book in shelf], shelf.pairs
+def read_collection(folder):
+    collection = construction.NovelCollection(folder / "collection")
+    return [book.text for book in collection], collection.pairs
 
 
 def write_manifest(folder, _):
     step = Step("language", 3, 2, {"not English": 1}, unit="novels", counts={"words": 70})
-    Manifest([FileDigest("x.txt", 3, "ab")], {"shelf": {"seed": 1}}, [step]).save(folder)
+    Manifest([FileDigest("x.txt", 3, "ab")], {"novels": {"seed": 1}}, [step]).save(folder)
 
 
 def write_history(folder, _):
@@ -217,7 +217,7 @@ REFUSED = {
         lambda folder: Corpus(folder / "corpus"),
         "corpus/*",
     ),
-    "shelf of novels": Artefact(write_shelf, read_shelf, "shelf/*"),
+    "novel collection": Artefact(write_collection, read_collection, "collection/*"),
     "candidate passages": Artefact(
         lambda folder, _: CandidatePassages.of(wb.books("sample"), folder=folder / "candidates"),
         lambda folder: list(CandidatePassages(folder / "candidates").items(range(9))),

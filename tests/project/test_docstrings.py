@@ -25,8 +25,8 @@ def public():
     lambada, completion = made.lambada, made.sentence_completion
     made = [
         made.split,
-        made.read_shelf,
-        made.Shelf,
+        made.read_novels,
+        made.NovelCollection,
         made.Manifest,
         made.CandidatePassages,
         made.build,

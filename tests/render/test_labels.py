@@ -1,7 +1,7 @@
 import pytest
 
 from workbench.analysis import annotations, contrast, statistics
-from workbench.construction import manifest, novel_checks, shelf
+from workbench.construction import manifest, novel_checks, novel_collection
 from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import ITEM_COLUMNS
 from workbench.people import costs, judgments, reports
@@ -20,8 +20,8 @@ SHOWN = {
     "statistics": statistics.STATISTICS_COLUMNS,
     "contrast": (*(set(contrast._COLUMNS) - OWN_NAMES), *(f"p_{kind}" for kind in contrast.CORRECTIONS)),
     "runs": tuple(store._LISTED),
-    "shelf": (
-        *(*shelf._LABELS, *novel_checks._RESULT.names[:-1], "similar_to", "containment", "group"),
+    "novels": (
+        *(*novel_collection._LABELS, *novel_checks._RESULT.names[:-1], "similar_to", "containment", "group"),
         *("duplicate_of", "split", "reason", *novel_checks.Pair._fields),
     ),
     "funnel": tuple(manifest.Manifest().to_frame()),

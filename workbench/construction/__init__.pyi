@@ -4,8 +4,8 @@ from . import lambada as lambada
 from . import sentence_completion as sentence_completion
 from .candidates import CandidatePassages as CandidatePassages
 from .manifest import Manifest as Manifest
+from .novel_collection import NovelCollection as NovelCollection
+from .novel_collection import read_novels as read_novels
 from .novels import split as split
 from .pipeline import DataSets as DataSets
 from .pipeline import build as build
-from .shelf import Shelf as Shelf
-from .shelf import read_shelf as read_shelf

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -120,8 +119,6 @@ class CandidatePassages:
         ``minimum``, ``shortest`` and ``longest``, as `of` takes them.
     dropped : dict of str to int
         How many sentences are the last one of no candidate, by reason.
-    cased : bool
-        Whether there is a capital in the novels.
     sha256 : str
         Digest of the content: the same for the same novels and rule, wherever and by whomever it was made.
 
@@ -146,7 +143,6 @@ class CandidatePassages:
             content = _info(file)
             self.key, self.rule, self.sha256 = content["key"], Rule(*content["rule"]), content["sha256"]
             self.dropped: dict[str, int] = content["dropped"]
-            self.cased = bool(content["cased"])
             self.books = file.read(["book_id", "title", *_SIZE_COLUMNS]).to_pandas()
             groups = [file.metadata.row_group(chunk).num_rows for chunk in range(file.num_row_groups)]
         cache.touch(self.folder)
@@ -312,20 +308,6 @@ class CandidatePassages:
         for table in self._read("text"):
             yield from table["text"].to_pylist()
 
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row a candidate: book_id, sentence (its number), n_context_sentences, n_tokens."""
-        names = ("sentence", "context_sentences", "passage_tokens")
-        tables = list(self._read(*names))
-        columns = (_flat(pa.concat_tables(tables), name) for name in names)
-        owners = np.repeat(self.books.index.to_numpy(), self.books["candidates"])
-        return pd.DataFrame(
-            {
-                "book_id": pd.Categorical.from_codes(owners, self.books["book_id"].tolist()),
-                **dict(zip(("sentence", "n_context_sentences", "n_tokens"), columns, strict=True)),
-            }
-        )
-
     @cached_property
     def statistics(self) -> dict[str, float]:
         """Numbers of novels, sentences, tokens and candidates; means of context sentences and tokens."""
@@ -437,7 +419,6 @@ def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
     """Write the candidates of all chunks into one file."""
     sums: list[str] = []
     dropped: Counter[str] = Counter()
-    is_cased = False
     rule = list(chunks[0].rule)
     with (
         files.atomic_folder(target, replace=target.exists()) as new,
@@ -448,10 +429,9 @@ def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
                 content = _info(file)
                 writer.write_table(file.read().cast(_SCHEMA))
             dropped.update(content["dropped"])
-            is_cased |= content["cased"]
             sums += content["sha256"]
         content = {
-            "key": key, "rule": rule, "dropped": dict(dropped), "cased": is_cased,
+            "key": key, "rule": rule, "dropped": dict(dropped),
             "sha256": cache.digest(str(CANDIDATES_VERSION), repr(rule), *sums),
         }  # fmt: skip
         writer.add_key_value_metadata({_INFO.decode(): json.dumps(content)})
@@ -460,14 +440,13 @@ def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
 def find(chunk: NovelChunk) -> bool:
     """Find the candidates of some novels, and write the file of the chunk; return True."""
     rows: list[dict[str, Any]] = []
-    sums, is_cased = [], False
+    sums = []
     dropped = np.zeros(len(REASONS), np.int64)
     for source in chunk.sources:
         texts, columns = [], []
         for block, is_prose, numbers, chapters in prose_sentences(source.parts()):
-            sizes, text, has_capitals = _measured(block, is_prose)
+            sizes, text = _measured(block, is_prose)
             texts.append(text)
-            is_cased |= has_capitals
             sizes["number"], sizes["chapter"] = numbers, chapters
             columns.append(sizes)
         sizes, text = np.concatenate(columns), b"".join(texts)
@@ -479,7 +458,7 @@ def find(chunk: NovelChunk) -> bool:
         rows.append({**about, "text": text.decode(), **candidates})
         sums.append(cache.digest(repr(about), text, *(array.tobytes() for array in candidates.values())))
     by_reason = dict(zip(REASONS, dropped.tolist(), strict=True))
-    content = json.dumps({"dropped": by_reason, "cased": is_cased, "sha256": sums})
+    content = json.dumps({"dropped": by_reason, "sha256": sums})
     table = pa.Table.from_pylist(rows, _SCHEMA.with_metadata({_INFO: content}))
     with files.atomic_path(chunk.file) as path:
         pq.write_table(table, path, compression="zstd")
@@ -497,12 +476,12 @@ _SIZES = np.dtype(
 )  # fmt: skip
 
 
-def _measured(block: Part, is_prose: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], bytes, bool]:
-    """Return the sizes of the prose sentences, these as lines, and whether there is a capital in them."""
+def _measured(block: Part, is_prose: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], bytes]:
+    """Return the sizes of the prose sentences, and these as lines."""
     ids = block.ids[np.repeat(is_prose, block.lengths)].astype(np.int64)
     sizes = np.zeros(int(is_prose.sum()), _SIZES)
     if not len(sizes):
-        return sizes, b"", False
+        return sizes, b""
     type_kinds = np.fromiter(map(_kind, block.words), np.int64, len(block.words))
     n_bytes = np.fromiter((len(word.encode()) + 1 for word in block.words), np.int64, len(block.words))
     sizes["tokens"] = block.lengths[is_prose]
@@ -517,8 +496,7 @@ def _measured(block: Part, is_prose: npt.NDArray[np.bool_]) -> tuple[npt.NDArray
     sizes["after"], sizes["n_after"] = offsets[ends] - offsets[last + 1], ends - last - 1
     with_ends = np.insert(ids, ends, len(block.words))
     text = " ".join(np.array([*block.words, "\n"], object)[with_ends]).replace(" \n ", "\n")
-    is_cased = any(word != word.lower() for word in map(block.words.__getitem__, np.unique(ids).tolist()))
-    return sizes, (text.removesuffix(" \n") + "\n").encode(), is_cased
+    return sizes, (text.removesuffix(" \n") + "\n").encode()
 
 
 def _kind(token: str) -> int:

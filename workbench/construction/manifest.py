@@ -93,7 +93,7 @@ class Manifest:
     inputs, outputs : sequence of FileDigest
         The files that were read, and those that were written.
     parameters : mapping
-        By stage ("shelf", "passages", ...) what it was called with, seeds included: values that JSON holds.
+        By stage ("novels", "passages", ...) what it was called with, seeds included: values that JSON holds.
     steps : sequence of Step
         In their order.
     versions : mapping of str to str
@@ -105,7 +105,7 @@ class Manifest:
     --------
     >>> from workbench.construction.manifest import Manifest, Step
     >>> manifest = Manifest(
-    ...     parameters={"shelf": {"seed": 0}}, steps=[Step("language", 10, 8, {"not English": 2})]
+    ...     parameters={"novels": {"seed": 0}}, steps=[Step("language", 10, 8, {"not English": 2})]
     ... )
     >>> manifest.save("made")
     PosixPath('made/manifest.json')

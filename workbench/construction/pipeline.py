@@ -1,4 +1,4 @@
-"""From a shelf of novels to finished data sets, with a manifest of every step."""
+"""From a collection of novels to finished data sets, with a manifest of every step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from workbench.construction import childrens_book, cnn_qa, lambada, sentence_completion
 from workbench.construction.candidates import CandidatePassages
 from workbench.construction.manifest import NOT_DRAWN, FileDigest, Manifest, Step
-from workbench.construction.shelf import Shelf, read_shelf
+from workbench.construction.novel_collection import NovelCollection, read_novels
 from workbench.datasets import sources
 from workbench.datasets.books import Book
 from workbench.items.items import Items
@@ -87,7 +87,7 @@ class DataSets:
 
 
 def build(
-    novels: Novels | Shelf,
+    novels: Novels | NovelCollection,
     folder: Path | str,
     *,
     sets: Sequence[str] = SETS,
@@ -99,17 +99,17 @@ def build(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     on_error: str = "raise",
 ) -> DataSets:
-    """Build data sets in the form of the releases from a shelf of novels.
+    """Build data sets in the form of the releases from a collection of novels.
 
-    The novels are checked and split (:func:`workbench.construction.read_shelf`). Items come from one part of
+    The novels are checked and split (:func:`workbench.construction.read_novels`). Items come from one part of
     them, models that filter or generate are trained on another, so that none has seen what it judges. A call
     that was killed resumes: what was finished comes from the cache. The same novels, parameters and versions
     give the same files, byte for byte, in one process, in several, and on a cluster.
 
     Parameters
     ----------
-    novels : path, str, book, iterable of these, or Shelf
-        As for `read_shelf`; or what that returned.
+    novels : path, str, book, iterable of these, or NovelCollection
+        As for `read_novels`; or what that returned.
     folder : path
         Where the sets (``lambada.parquet`` ...) and ``manifest.json`` are written, at once or not at all. It
         replaces what `build` wrote there before.
@@ -120,16 +120,16 @@ def build(
         Items of each set at most (of the Children's Book Test, of each class of words), drawn at random; None
         for all.
     split, train : str
-        The part of the shelf that items come from, and that which models are trained on.
+        The part of the collection that items come from, and that which models are trained on.
     filters : sequence of Predictor, optional
         Models that drop passages whose target they find likely
         (:func:`workbench.construction.lambada.filtered`). By default a 4-gram model of the part to train on;
         :func:`workbench.construction.lambada.paper_filters` trains all that the paper names.
     seed : int, default 0
     options : mapping, optional
-        Further options by stage: ``shelf`` (of `read_shelf`), or the name of a set.
+        Further options by stage: ``novels`` (of `read_novels`), or the name of a set.
     on_error : {"raise", "skip"}
-        As for `read_shelf`: what to do with a file that cannot be read.
+        As for `read_novels`: what to do with a file that cannot be read.
 
     Returns
     -------
@@ -151,15 +151,15 @@ def build(
         sources.check_choice("set", name, SETS, "construction")
     stages = {name: dict(values) for name, values in (options or {}).items()}
     for name in stages:
-        sources.check_choice("stage", name, ("shelf", *SETS), "options")
+        sources.check_choice("stage", name, ("novels", *SETS), "options")
     if not sets or (number is not None and number < 1):
         raise DataError(f"expected a set and an item or more, got sets={list(sets)}, number={number}")
-    if isinstance(novels, Shelf):
-        shelf = novels
+    if isinstance(novels, NovelCollection):
+        collection = novels
     else:
-        shelf = read_shelf(novels, **{"seed": seed, "on_error": on_error, **stages.get("shelf", {})})
-    manifest = shelf.manifest
-    books = (partial(shelf.books, split), partial(shelf.books, train))
+        collection = read_novels(novels, **{"seed": seed, "on_error": on_error, **stages.get("novels", {})})
+    manifest = collection.manifest
+    books = (partial(collection.books, split), partial(collection.books, train))
     call = _Call(*books, split, number, seed, filters)
     outputs: dict[str, Items] = {}
     with progress_bar(len(sets), label="building", unit="sets") as bar:

@@ -30,6 +30,7 @@ from workbench.storage.files import read_bytes
 from workbench.storage.packages import extensions, load_extension
 from workbench.storage.paths import data_home, resource
 from workbench.storage.progress import say
+from workbench.storage.tables import encoding_of_mark
 
 Matcher = Callable[[str], Any]
 Part = tuple[str, str]
@@ -138,12 +139,19 @@ def shards(path: Path) -> list[Path]:
 
 
 def decode(data: bytes, name: str | Path) -> str:
-    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1."""
+    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1.
+
+    UTF-16 and UTF-32 are known by their marks.
+    """
+    encoding = encoding_of_mark(data)
+    if encoding and encoding != "utf-8-sig":
+        with reading(name, f"this text in {encoding.upper()}", hint="save it again as UTF-8"):
+            return data.decode(encoding)
     if b"\0" in data:
         raise DataError(
             "this is a binary file, expected UTF-8 text",
             file=name,
-            hint="unpack it, save it as UTF-8, or pass the text file",
+            hint="unpack it, or pass the text file",
         )
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:

@@ -1,4 +1,4 @@
-"""A shelf of novels: what is dropped and why, what is split how, and that only the novels decide it."""
+"""A collection of novels: what is dropped and why, what is split how, and that only the novels decide it."""
 
 import hashlib
 import os
@@ -11,13 +11,13 @@ import pytest
 from book_chapters import chapters_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from novel_shelf import altered, book, novel
+from random_novels import altered, book, novel
 from refused import refused
 from test_duplicates import plain_n_grams
 
 import workbench as wb
 from workbench import construction
-from workbench.construction import novel_checks, shelf
+from workbench.construction import novel_checks, novel_collection
 from workbench.texts.tokenise import n_chapters
 
 FRENCH = """Il pleuvait depuis trois jours sur la petite ville, et personne ne sortait plus de chez soi. La
@@ -45,12 +45,12 @@ def plants():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Give the shelf of the planted novels, with a list of one word."""
+    """Give the collection of the planted novels, with a list of one word."""
     home = tmp_path_factory.mktemp("home")
     (home / "list.txt").write_text("blackguard\n\nSon-of-a-gun\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(home))
-        yield construction.read_shelf(plants(), offensive=home / "list.txt")
+        yield construction.read_novels(plants(), offensive=home / "list.txt")
 
 
 def rows(made, column):
@@ -100,10 +100,12 @@ def test_the_funnel(made):
     assert frame.loc["language", "reasons"] == "French: 1"
     assert frame.loc["near-duplicates", "reasons"] == "near-duplicate: 2"
     split = made.manifest.steps[-1].counts
-    assert sum(split[f"novels {name}"] for name in shelf.SHARES) == 6
+    assert sum(split[f"novels {name}"] for name in novel_collection.SHARES) == 6
     kept = made.frame["reason"].isna()
-    assert sum(split[f"words {name}"] for name in shelf.SHARES) == made.frame.loc[kept, "words"].sum()
-    parameters = made.manifest.parameters["shelf"]
+    assert (
+        sum(split[f"words {name}"] for name in novel_collection.SHARES) == made.frame.loc[kept, "words"].sum()
+    )
+    parameters = made.manifest.parameters["novels"]
     assert parameters["minhash_permutations"] == novel_checks.PERMUTATIONS
     assert made.manifest.versions["datasketch"].startswith("2")
     assert {file.name for file in made.manifest.inputs} == {book.book_id for book in plants()} | {"list.txt"}
@@ -111,7 +113,7 @@ def test_the_funnel(made):
 
 def test_the_books_are_the_texts(made):
     originals = {book.book_id: book for book in plants()}
-    for split in shelf.SHARES:
+    for split in novel_collection.SHARES:
         for one in made.books(split):
             assert one.text == originals[one.book_id].text
             about = (one.title, one.author, one.year, one.tokenised)
@@ -128,7 +130,7 @@ def test_the_books_are_the_texts(made):
 def test_near_duplicates_never_straddle(mode, dropped):
     novels, words = plants()[:8], Path(os.environ["WORKBENCH_HOME"], "list.txt")  # checked already
     for seed in range(4):
-        made = construction.read_shelf(novels, duplicates=mode, seed=seed, offensive=words)
+        made = construction.read_novels(novels, duplicates=mode, seed=seed, offensive=words)
         assert set(made.frame.loc[made.frame["reason"].notna(), "book_id"]) == dropped
         groups = made.frame[made.frame["reason"].isna()].groupby("group")["split"]
         assert all(len(set(splits)) == 1 for _, splits in groups)
@@ -143,12 +145,12 @@ def home(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("home")
 def test_other_novels_and_the_order_make_no_difference():
     novels = [book(f"n{seed}", novel(seed, 300)) for seed in range(8)]
-    first = construction.read_shelf(novels, seed=3)
-    again = construction.read_shelf(novels[::-1], seed=3)
+    first = construction.read_novels(novels, seed=3)
+    again = construction.read_novels(novels[::-1], seed=3)
     assert again.folder == first.folder
-    fewer = construction.read_shelf(iter(novels[2:5]), seed=3)
+    fewer = construction.read_novels(iter(novels[2:5]), seed=3)
     assert rows(fewer, "split").items() <= rows(first, "split").items()
-    other = construction.read_shelf(novels, seed=4)
+    other = construction.read_novels(novels, seed=4)
     assert rows(other, "split") != rows(first, "split")
 
 
@@ -158,7 +160,7 @@ def test_shares_hold_on_average(weights, seed):
     shares = {f"part {n}": weight / sum(weights) for n, weight in enumerate(weights)}
     names = [f"n{n}" for n in range(2000)]
     frame = pd.DataFrame({"group": names, "reason": None})
-    counts = shelf._split(frame, shares, seed).value_counts()
+    counts = novel_collection._split(frame, shares, seed).value_counts()
     for name, share in shares.items():  # five standard deviations
         assert abs(counts.get(name, 0) - 2000 * share) < 5 * np.sqrt(2000 * share * (1 - share)) + 1e-9
 
@@ -175,21 +177,21 @@ def test_a_run_that_was_interrupted_goes_on(home, monkeypatch):
 
     monkeypatch.setattr(novel_checks, "_described", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        construction.read_shelf(novels)
-    assert not list((home / "home/cache/shelf").iterdir())
+        construction.read_novels(novels)
+    assert not list((home / "home/cache/novels").iterdir())
     checked.clear()
-    made = construction.read_shelf(novels)
+    made = construction.read_novels(novels)
     assert len(checked) == 2
     checked.clear()
-    assert construction.read_shelf(novels).folder == made.folder
+    assert construction.read_novels(novels).folder == made.folder
     assert checked == []
     (made.folder / "novels.parquet").write_bytes(b"")  # damaged: made again of what is stored
-    assert construction.read_shelf(novels).manifest == made.manifest
+    assert construction.read_novels(novels).manifest == made.manifest
     assert checked == []
 
 
-def test_a_copy_is_the_shelf(made, tmp_path):
-    copy = construction.Shelf(made.save(tmp_path / "copy"))
+def test_a_copy_is_the_collection(made, tmp_path):
+    copy = construction.NovelCollection(made.save(tmp_path / "copy"))
     assert copy.manifest == made.manifest
     assert copy.frame.equals(made.frame)
     assert [one.text for one in copy] == [one.text for one in made]
@@ -205,7 +207,7 @@ def test_files_of_all_forms_are_inputs(home):
         home / "novels", {"a.txt": text, "sub/b.md": f"# Title: B\n\n{novel(3, 400)}", "c.txt": novel(2, 400)}
     )
     archive = b.write(home, {"more.zip": b.zipped({"d.txt": novel(4, 400)})}) / "more.zip"
-    made = construction.read_shelf([folder, archive])
+    made = construction.read_novels([folder, archive])
     assert made.frame["book_id"].tolist() == ["a", "c", "d", "sub/b"]
     assert made.frame["title"].tolist() == ["a", "c", "d", "B"]
     inputs = {file.name: (file.size, file.sha256) for file in made.manifest.inputs}
@@ -219,16 +221,16 @@ def test_novels_in_another_language_or_in_two_are_dropped():
     assert novel_checks.detect_language("12 -- !") == ("", 0.0)
     text = novel(1, 1000)
     half = [book("half", text + FRENCH * (len(text) // len(FRENCH)))]
-    made = construction.read_shelf([book("one", text), *half], confidence=0.9)
+    made = construction.read_novels([book("one", text), *half], confidence=0.9)
     assert rows(made, "reason")["half"].startswith("language:")
-    assert len(construction.read_shelf(half, language=None)) == 1
+    assert len(construction.read_novels(half, language=None)) == 1
 
 
 @pytest.mark.usefixtures("home")
 def test_a_tokenised_edition_is_a_near_duplicate():
     [one] = [one for one in wb.books("sample") if one.book_id.endswith("copper-bay")]
     tokens = " ".join(" ".join(sentence) for chapter in chapters_of(one) for sentence in chapter).lower()
-    made = construction.read_shelf([one, book("tokens", tokens, tokenised=True)])
+    made = construction.read_novels([one, book("tokens", tokens, tokenised=True)])
     assert made.frame["reason"].notna().sum() == 1
     assert made.frame["jaccard"].min() > 0.95
 
@@ -246,9 +248,9 @@ def test_offensive_words_and_phrases_are_counted(home):
     text = novel(1, 1000) + " BLACKGUARD, blackguards; a Son of a\nGun and a Caf\xe9."
     options = {"offensive": home / "list.txt"}
     other = book("other", novel(2, 100))
-    made = construction.read_shelf([book("x", text), other], **options)
+    made = construction.read_novels([book("x", text), other], **options)
     assert (rows(made, "offensive")["x"], rows(made, "reason")["x"]) == (3, "offensive words")
-    made = construction.read_shelf([book("x", text), other], offensive_rate=0.01, **options)
+    made = construction.read_novels([book("x", text), other], offensive_rate=0.01, **options)
     assert len(made) == 2
 
 
@@ -267,4 +269,4 @@ def test_bad_input_is_one_error(home):
         ([one], {"duplicates": "x"}),
         ([one], {"offensive": home / "none.txt"}),
     ):
-        refused(construction.read_shelf, arguments, **options)
+        refused(construction.read_novels, arguments, **options)

@@ -1,4 +1,4 @@
-"""A shelf of novels, checked and split: what a data set is made from, and why novels were dropped."""
+"""A collection of novels, checked and split: what a data set is made from, and why novels were dropped."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ from workbench.texts.tokenise import Novels, checked_texts
 SHARES = {"train": 0.5, "dev": 0.25, "test": 0.25}
 """The parts of LAMBADA: half of the novels to train on (Paperno et al. 2016, section 3.1)."""
 
-STAGE = "shelf"
+STAGE = "novels"
 """The name of this stage in a manifest."""
 
+_DRAW = "shelf"  # part of the seed of every draw: another word would split the same novels in another way
 _NOVELS, _PAIRS, _TEXTS = "novels.parquet", "pairs.parquet", "texts"
 _UNREADABLE = "cannot be read"
 _LISTED = 3  # reasons in a message
@@ -58,7 +59,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class Shelf:
+class NovelCollection:
     """Novels that were checked and split, on disk.
 
     Iterating yields the novels that were not dropped as :class:`workbench.Book`, one in memory at a time.
@@ -81,10 +82,10 @@ class Shelf:
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.read_shelf("sample")
-    >>> made.save("shelf")
-    PosixPath('shelf')
-    >>> construction.Shelf("shelf").manifest == made.manifest
+    >>> made = construction.read_novels("sample")
+    >>> made.save("collection")
+    PosixPath('collection')
+    >>> construction.NovelCollection("collection").manifest == made.manifest
     True
     """
 
@@ -94,7 +95,7 @@ class Shelf:
         self.manifest = Manifest.load(self.folder)
         tables = []
         for name, columns in ((_NOVELS, _COLUMNS), (_PAIRS, Pair._fields)):
-            path, hint = self.folder / name, "make the shelf again"
+            path, hint = self.folder / name, "make the collection again"
             table = read_parquet(path, what="this table of novels", hint=hint)
             with reading(path, "this table of novels", hint=hint):
                 tables.append(table.select(columns).to_pandas())
@@ -110,7 +111,7 @@ class Shelf:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{n:,} {split}" for split, n in self._sizes().items())
-        return f"<Shelf of {len(self):,} novels ({sizes}), {len(self.frame) - len(self):,} dropped>"
+        return f"<NovelCollection of {len(self):,} novels ({sizes}), {len(self.frame) - len(self):,} dropped>"
 
     def _sizes(self) -> dict[str, int]:
         names: list[str] = list(self.manifest.parameters[STAGE]["shares"])
@@ -127,32 +128,32 @@ class Shelf:
         Examples
         --------
         >>> from workbench import construction
-        >>> made = construction.read_shelf("sample")
+        >>> made = construction.read_novels("sample")
         >>> [book.title for book in made.books("train")][:2]
         ['Market Day at Quarrow', 'Night Shift at Corran']
         """
         frame = self.frame[self.frame["reason"].isna()]
         if split is not None:
-            sources.check_choice("part", split, list(self._sizes()), "this shelf")
+            sources.check_choice("part", split, list(self._sizes()), "this collection")
             frame = frame[frame["split"] == split]
         return (self._book(row) for row in frame[list(_LABELS)].itertuples(index=False))
 
     def _book(self, row: Any) -> Book:
         path = self.folder / _TEXTS / f"{row.sha256}.txt"
-        content = files.read_bytes(path, "this novel of a shelf")
+        content = files.read_bytes(path, "this novel of a collection")
         year = None if pd.isna(row.year) else int(row.year)
         author = None if pd.isna(row.author) else row.author
         return Book(row.book_id, row.title, author, year, content.decode(), bool(row.tokenised), str(path))
 
     def save(self, folder: Path | str) -> Path:
-        """Copy the shelf, its texts and its manifest, to a folder, at once or not at all; return its path."""
+        """Copy the texts, the tables and the manifest to a folder, at once or not at all; return its path."""
         with files.atomic_folder(folder, replace=True) as new:
             shutil.copytree(self.folder, new, dirs_exist_ok=True)
         return Path(folder)
 
 
-class ShelfLimits(NamedTuple):
-    """Limits that decide which novels `read_shelf` drops or groups.
+class NovelLimits(NamedTuple):
+    """Limits that decide which novels `read_novels` drops or groups.
 
     Attributes
     ----------
@@ -174,7 +175,7 @@ class ShelfLimits(NamedTuple):
     containment: float = 0.5
 
 
-def read_shelf(
+def read_novels(
     novels: Novels,
     *,
     shares: Mapping[str, float] = SHARES,
@@ -184,7 +185,7 @@ def read_shelf(
     duplicates: str = "drop",
     on_error: str = "raise",
     **limits: float,
-) -> Shelf:
+) -> NovelCollection:
     """Read novels, check language, offensive words and near-duplicates, and split them into parts.
 
     Each novel is checked by itself in processes or on a cluster; what was checked before comes from the
@@ -199,7 +200,7 @@ def read_shelf(
         with books; or what :func:`workbench.books` yields.
     shares : mapping of str to float
         The parts and their shares of the novels; LAMBADA's by default. A novel's part is drawn by the seed
-        and the smallest id of its group, whatever else is on the shelf, so shares hold on average: of 200
+        and the smallest id of its group, whatever the other novels are, so shares hold on average: of 200
         novels 100 are to train on, more or less 7.
     seed : int, default 0
         Of the split.
@@ -214,12 +215,12 @@ def read_shelf(
         Raise the error of a file that cannot be read, or go on: the file is a row whose ``reason`` begins
         with "cannot be read".
     **limits : float
-        Those of :class:`ShelfLimits`: ``confidence``, ``offensive_rate``, ``jaccard``, ``containment``.
+        Those of :class:`NovelLimits`: ``confidence``, ``offensive_rate``, ``jaccard``, ``containment``.
 
     Returns
     -------
-    Shelf
-        Stored in ``cache/shelf``; ``save`` copies it.
+    NovelCollection
+        Stored in ``cache/novels``; ``save`` copies it.
 
     Raises
     ------
@@ -238,14 +239,14 @@ def read_shelf(
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.read_shelf("sample")
+    >>> made = construction.read_novels("sample")
     >>> made.frame["language"].unique().tolist()
     ['English']
     >>> made.manifest.to_frame()["step"].tolist()
     ['text', 'language', 'offensive words', 'near-duplicates', 'split']
     """
     sources.check_choice("mode", duplicates, _DUPLICATES, "duplicates")
-    confidence, offensive_rate, jaccard, containment = ShelfLimits(**limits)
+    confidence, offensive_rate, jaccard, containment = NovelLimits(**limits)
     is_possible = all(0 <= value <= 1 for value in (confidence, jaccard, containment))
     is_possible &= min(shares.values(), default=0) > 0 and math.isclose(sum(shares.values()), 1)
     if not is_possible:
@@ -271,7 +272,7 @@ def read_shelf(
         "duplicates": duplicates,
         **PARAMETERS,
     }
-    home = paths.cache_home() / "shelf"
+    home = paths.cache_home() / "novels"
     with files.temporary_folder(home) as scratch:
         frame, inputs, unreadable = _copied(novels, scratch, on_error)
         if offensive is not None:
@@ -303,7 +304,7 @@ def read_shelf(
             pd.DataFrame(pairs, columns=list(Pair._fields)).to_parquet(new / _PAIRS, index=False)
             outputs = [FileDigest.of(new / name) for name in (_NOVELS, _PAIRS)]
             Manifest(inputs, base.parameters, _steps(frame, list(shares)), outputs, base.versions).save(new)
-    made = Shelf(folder)
+    made = NovelCollection(folder)
     cache.make_room()
     return made
 
@@ -312,10 +313,10 @@ def _columns(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(frame[name].tolist() for name in names), strict=True)
 
 
-def _opened(folder: Path) -> Shelf | None:
-    """Return the shelf in a folder of the cache, None if there is none that can be read."""
+def _opened(folder: Path) -> NovelCollection | None:
+    """Return the collection in a folder of the cache, None if there is none that can be read."""
     try:
-        return Shelf(folder)
+        return NovelCollection(folder)
     except DataError:
         return None
 
@@ -336,7 +337,7 @@ def _copied(
             bar.update(len(content))
     if not rows:
         reasons = "".join(f"; {name}: {reason}" for name, reason in list(unreadable.items())[:_LISTED])
-        raise DataError(f"there is no novel on the shelf{reasons}", hint="pass a path or books")
+        raise DataError(f"there is no novel in the collection{reasons}", hint="pass a path or books")
     frame = pd.DataFrame([rows[name] for name in sorted(rows)], columns=list(_LABELS))
     strings = dict.fromkeys(("book_id", "title", "author", "sha256"), "str")
     frame = frame.astype({**strings, "year": "Int64", "tokenised": "bool"})
@@ -446,7 +447,7 @@ def _grouped(
 def _split(frame: pd.DataFrame, shares: Mapping[str, float], seed: int) -> pd.Series[str]:
     """Return the part of each novel, drawn by the seed and its group; missing where it was dropped."""
     names, bounds = list(shares), np.cumsum(list(shares.values()))
-    draws = [seed_of(STAGE, seed, group) / 2**64 for group in frame["group"]]
+    draws = [seed_of(_DRAW, seed, group) / 2**64 for group in frame["group"]]
     numbers = np.searchsorted(bounds[:-1], draws, "right")
     return pd.Series(np.array(names)[numbers], frame.index, dtype="str").where(frame["reason"].isna())
 
