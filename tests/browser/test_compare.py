@@ -334,7 +334,7 @@ def from_python(page, notebook, items):
     page.get_by_role("combobox", name="Slice by").wait_for()
 
 
-SCROLLS = ".wc-scroll, .wc-models, .wc-numbers, .wb-said, .wc-groups, .wb-list"
+SCROLLS = ".wc-scroll, .wc-models, .wc-numbers, .wb-chosen-words, .wc-groups, .wb-list"
 CLIPS = CLIPPED.replace(".wb-browser", ".wc-body").replace(".wb-list", SCROLLS)
 LAYOUT = """() => [...document.querySelectorAll('.wc-body > *, .wc-top > *, .wc-main > *, .wb-list')]
     .map((n) => [n.className, n.getBoundingClientRect()])

@@ -196,7 +196,7 @@ def chips(page, notebook):
 OWN = """annotations["my_score"] = [place * 0.01 if place % 7 else None for place in range(len(annotations))]
 annotations["genre"] = (["sea", "war", "love"] * len(annotations))[: len(annotations)]
 state = {"facets": {"n_tokens": [61, None]}}
-explorer = explore(items, annotations, columns=["my_score", "genre"], state=state)
+explorer = explore(items, annotations, add_columns=["my_score", "genre"], state=state)
 explorer"""
 WRAPPED = """[...document.querySelectorAll('.wb-chosen .wb-facet-name')]
     .filter((n) => n.scrollWidth > n.clientWidth + 1 || n.scrollHeight > n.clientHeight + 1)

@@ -114,7 +114,7 @@ def test_facets_search_and_order_list_what_pandas_does(site, visit):
     page.locator("input").fill("The")
     mask = mask & ITEMS.frame["text"].str.contains("the", case=False).to_numpy()
     assert listed(page) == ids(mask)
-    assert page.get_by_role("status").inner_text() == f"{mask.sum()} of 80 items"
+    assert page.get_by_role("status").inner_text() == f"{mask.sum()} of 80 items shown"
     assert page.locator(".wp-passage mark").count() > 0
     view, link = shown(page), page.url
     again = visit(link)

@@ -104,7 +104,7 @@ CASES = {
     "explore": WidgetCase(
         view="Explorer",
         make=lambda: wb.explore(ITEMS),
-        refuse=lambda: wb.explore(ITEMS, wb.annotate(ITEMS), columns=["colour"]),
+        refuse=lambda: wb.explore(ITEMS, wb.annotate(ITEMS), add_columns=["colour"]),
         hostile=_explore,
         cell="wb.explore(items, table)",
         change="explore.state = explore.state | {'facets': {'target_class': ['CN']}}",

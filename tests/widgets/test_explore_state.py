@@ -175,7 +175,7 @@ PANELS = ("direct_speech", "target_class", "mention_distance", "n_tokens")
 
 def test_columns_of_ones_own_are_charted_and_linked():
     table = TABLE.assign(my_score=[0.1, 0.25, 0.3, 0.3, None], genre=["sea", "sea", "war", "sea", None])
-    made = explore(clozes(*TEXTS), table, columns=["my_score", "genre", "n_tokens"])
+    made = explore(clozes(*TEXTS), table, add_columns=["my_score", "genre", "n_tokens"])
     assert charts(made) == dict.fromkeys(["in_context", *PANELS, "my_score", "genre"])
     score = drawn(made, "my_score")
     assert (score["kind"], score["label"]) == ("numbers", "my score")
@@ -189,11 +189,11 @@ def test_columns_of_ones_own_are_charted_and_linked():
     assert made.state["facets"] == {"my_score": chosen}
     assert [left for *_, left in rows(made, "genre")] == [1, 1, 0]
     with pytest.raises(DataError):
-        explore(clozes(*TEXTS), table, columns=["colour"])
+        explore(clozes(*TEXTS), table, add_columns=["colour"])
     frame = pd.DataFrame({"text": ["the dog ran", "a cat sat"], "mood": ["glad", "sad"]})
     items = wb.items_from_frame(frame)
     annotations = TABLE[:2].assign(item_id=items.frame["item_id"])
-    assert rows(explore(items, annotations, columns=["mood"]), "mood") == [["glad", 1, 1], ["sad", 1, 1]]
+    assert rows(explore(items, annotations, add_columns=["mood"]), "mood") == [["glad", 1, 1], ["sad", 1, 1]]
 
 
 def test_items_without_a_value_can_be_chosen(explorer):
@@ -223,7 +223,7 @@ def test_the_view_is_there_before_the_annotations(monkeypatch):
         return TABLE
 
     monkeypatch.setattr(annotations, "annotate", annotate)
-    made = explore(items, columns=["target_class"])
+    made = explore(items, add_columns=["target_class"])
     try:
         assert len(made.selection) == 5
         assert charts(made)["target_class"].startswith("Analysing targets: ")

@@ -262,12 +262,12 @@ def test_code_of_views_runs_as_it_stands_there_or_is_not_there(folder, read):
         ),
         "One run": wb.browse(items, predictions=runs[0].run, state={"sort": "-answer"}),
         "Models": wb.compare(items, runs, annotations, state={"column": "direct_speech"}, resamples=20),
-        "Charts": wb.explore(items, annotations, columns=["same_root"]),
+        "Charts": wb.explore(items, annotations, add_columns=["same_root"]),
     }
     others = {
         "Frames": wb.browse(items, None, frames),
         "A run and a frame": wb.compare(items, [runs[0], frames[1]], resamples=20),
-        "Columns": wb.explore(items, annotations.assign(genre="a"), columns=["genre"]),
+        "Columns": wb.explore(items, annotations.assign(genre="a"), add_columns=["genre"]),
         "Own": wb.browse(wb.items_from_text(["A ___ b ."])),
         "Renamed": wb.browse(wb.rename(items, annotations)),
         "Shaded": wb.browse(items, influence=parts),

@@ -35,8 +35,8 @@ from workbench.widgets.shared.widget import (
 Attend = Callable[[Items], list[Attention]]
 Scale = Literal["linear", "square root"]
 
-_MOST = 12  # parts that are listed
-_KEPT = 32  # items whose weights are kept
+_MAX_PARTS = 12  # that are listed
+_CACHED_ITEMS = 32  # whose weights stay in memory
 
 
 class AttentionView(Widget):
@@ -82,7 +82,7 @@ class AttentionView(Widget):
         self._sources, self._items = dict(sources), items
         self._shadings = shadings(items, influence=influence)
         self._row_of = {item_id: index for index, item_id in enumerate(items.frame["item_id"])}
-        self._attention_of = lru_cache(maxsize=_KEPT)(self._attend)
+        self._attention_of = lru_cache(maxsize=_CACHED_ITEMS)(self._attend)
         first = str(next(iter(self._row_of), ""))
         self.state = dict(state) | {"current": state["current"] or first}
         self.observe(lambda _: self._send_view(), "state")
@@ -302,7 +302,7 @@ def strongest(
 
     `context` and `query` are the lengths of the pieces. What a part holds of the blank is not shown.
     """
-    order = [index for index in np.argsort(-weights, kind="stable")[:_MOST] if weights[index] > 0]
+    order = [index for index in np.argsort(-weights, kind="stable")[:_MAX_PARTS] if weights[index] > 0]
     bounds = [item.sentences[-1], item.answer_span]
     text, (sentence, blank, *placed) = item.readable(bounds + [attention.spans[index] for index in order])
     first = min(sentence[0], blank[0])

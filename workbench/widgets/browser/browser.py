@@ -211,7 +211,7 @@ class Browser(ListWidget):
     attention = state_part("attention", "The model whose attention is shown in the passage.")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the listed items with annotations, tags and notes, one row an item."""
+        """Return the listed items with annotations, tags and notes, one row per item."""
         frame = self._frame.iloc[self._listing.rows].reset_index(drop=True)
         extra = self._known.iloc[self._listing.rows].reset_index(drop=True)
         frame = pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
@@ -453,9 +453,9 @@ def browse(
     Parameters
     ----------
     items : Items
-        Items to browse. Columns of one's own (``items.extra``) become filters, too.
+        Items to browse. Your own columns (``items.extra``) become filters, too.
     annotations : DataFrame or "auto", optional
-        One row an item, with ``item_id`` as a column or the index; each further column
+        One row per item, with ``item_id`` as a column or the index; each further column
         becomes a filter (text a choice, numbers a range) and is shown beside the passage.
         ``mentions`` and ``speech``, lists of character spans, are marked in it instead;
         without them, the marks are found from the text. With ``"auto"`` the view shows at once and

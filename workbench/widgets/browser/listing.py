@@ -21,7 +21,7 @@ _LATER = ("n_mentions", "in_context", "direct_speech", "book_id")
 TELLING = ("answer", "target_lemma")
 """Columns that would give a hidden target away."""
 
-_MOST = 6
+_N_USUAL = 6  # columns of the table beside passage and tags
 _FORMATS = ("csv", "jsonl", "parquet")
 
 
@@ -50,7 +50,7 @@ def table_columns(
         others = [name for name in listing.sortable if name in there - set(ITEM_FACETS)]
         first = [name for name in extra if name in valid]
         usual = [name for name in (*_FIRST, *_LATER, *others) if name in there and name not in (*first, TAGS)]
-        columns = [PASSAGE, *list(dict.fromkeys([*first, *usual]))[:_MOST], TAGS]
+        columns = [PASSAGE, *list(dict.fromkeys([*first, *usual]))[:_N_USUAL], TAGS]
     sorted_by = [sort.removeprefix("-")] if sort else []
     return columns + [name for name in sorted_by if name not in (*columns, "item_id")]
 

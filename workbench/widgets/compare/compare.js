@@ -35,7 +35,7 @@ function chosenWords(c, inside) {
   const count = listedCount(c);
   const chips = h("span", { class: "wc-chosen" });
   const hint = h("span", { class: "wb-hint" });
-  const node = h("div", { class: "wb-said", tabindex: 0 }, count.node, chips, hint);
+  const node = h("div", { class: "wb-chosen-words", tabindex: 0 }, count.node, chips, hint);
   function draw() {
     const focused = chips.contains(document.activeElement);
     const { words } = s;
@@ -49,7 +49,7 @@ function chosenWords(c, inside) {
   return { node, draw };
 }
 
-/** The list with its order, its search, and a mark a model in each row. */
+/** The list with its order, its search, and one mark per model in each row. */
 function markedList(c) {
   const { s } = c;
   const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", onchange: () => c.change({ sort: sort.value }) });

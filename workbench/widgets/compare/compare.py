@@ -438,7 +438,7 @@ def compare(
         Runs, frames of predictions (``item_id``, ``model`` and ``prediction`` are enough), or names of
         stored runs.
     annotations : DataFrame, Items, "auto" or None
-        One row an item, as ``wb.annotate(items)`` gives it: its columns become slices, as those of one's own
+        One row per item, as ``wb.annotate(items)`` gives it: its columns become slices, as your own
         (``items.extra``) do in any case. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
     influence, surprisal

@@ -1,4 +1,4 @@
-/** ln p of the answers by two models: a point an item, or squares with counts; dragging filters the list. */
+/** ln p of the answers by two models: one point per item, or squares with counts; dragging filters the list. */
 function scatter(c) {
   const { s } = c;
   const SIDE = 232;

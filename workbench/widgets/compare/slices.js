@@ -1,4 +1,4 @@
-/** Accuracy by the bins of a column: one group of bars a bin, one bar a model; a click chooses the bin. */
+/** Accuracy by the bins of a column: one group of bars per bin, one bar per model; a click chooses the bin. */
 function slices(c) {
   const { s } = c;
   const select = h("select", { class: "wc-column", "aria-label": "Slice by", onchange: () => c.change({ column: select.value }) });
@@ -6,7 +6,7 @@ function slices(c) {
   const axis = h("div", { class: "wc-axis", "aria-hidden": "true" });
   const plot = h("div", { class: "wc-groups" });
   const cloud = scatter(c);
-  const swap = h("button", { class: "wb-button wc-swap", type: "button", "aria-pressed": "false", title: "ln p of the answers by two models, a point an item", onclick: () => exchange() }, "Scatter of ln p");
+  const swap = h("button", { class: "wb-button wc-swap", type: "button", "aria-pressed": "false", title: "ln p of the answers by two models, one point per item", onclick: () => exchange() }, "Scatter of ln p");
   const tables = h("button", { class: "wb-button wc-table-swap", type: "button", "aria-pressed": "false", title: "Show the chart as a table (t)", onclick: () => tabulate() }, "Table");
   const table = chartTable("Accuracy", "wc-table");
   const by = h("label", {}, "Accuracy by ", select);

@@ -97,7 +97,7 @@ def letters(index: int) -> str:
 
 
 def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
-    """Return one row a model: names, colour and measures; `quick` omits resampled values."""
+    """Return one row per model: names, colour and measures; `quick` omits resampled values."""
     table = comparison.points() if quick else comparison.table()
     rows, names = table.to_dict("records"), short_labels(comparison.labels)
     ends = [_values(row, "accuracy") for row in rows]
@@ -311,7 +311,7 @@ def outcome_counts(comparison: Comparison, two: tuple[int, int], others: Mask) -
 
 
 def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequence[int]) -> dict[str, Any]:
-    """Return the chart of a column: its ticks, and the size and bars of each bin, one bar a model.
+    """Return the chart of a column: its ticks, and the size and bars of each bin, one bar per model.
 
     A bar is the accuracy and its Wilson interval as parts of the axis, and both as text; None without items.
     A bin has the ``facet`` that lists its items, None where several rare values share it, and a ``name`` in

@@ -43,7 +43,7 @@ function chartsOf(c) {
   const binsOf = (chart) => [...chart.bins.slice(0, chart.limit), ...(chart.null ? [chart.null] : [])];
   const facetOf = (chart) => ({ ...chart, ...(chart.why ? { kind: "nothing" } : s.facets[chart.name]) });
 
-  // ---- one drawer a chart: made once, then only widths, heights and words change
+  // ---- one drawer per chart: made once, then only widths, heights and words change
   let drawers = [];
   let signature = null; // which charts they draw: others come with the annotations
   function make() {

@@ -38,11 +38,11 @@ class Explorer(Browser):
     )
 
     @closed_on_error
-    def __init__(self, items: Items, *, columns: Sequence[str] = (), **options: Any) -> None:
-        self._further = list(columns)
+    def __init__(self, items: Items, *, add_columns: Sequence[str] = (), **options: Any) -> None:
+        self._further = list(add_columns)
         super().__init__(items, **options)
-        if columns:
-            self._arguments.append(f"columns={self._further!r}")
+        if add_columns:
+            self._arguments.append(f"add_columns={self._further!r}")
         if self._annotated:
             drawable = [str(name) for name in self._listing.table if name not in ("item_id", "answer")]
             for name in self._further:
@@ -109,7 +109,7 @@ def explore(
     annotations: Items | pd.DataFrame | Literal["auto"] | None = None,
     predictions: Any = None,
     *,
-    columns: Sequence[str] = (),
+    add_columns: Sequence[str] = (),
     ask: Any = None,
     state: Mapping[str, Any] | None = None,
     height: int = 560,
@@ -129,15 +129,15 @@ def explore(
         As for ``wb.browse``; by default the items are annotated while the view is already there. Charted
         are ``lemma_in_context`` (else ``in_context``), ``direct_speech``, ``target_class``,
         ``mention_distance`` (tokens) and ``n_tokens``.
-    columns : sequence of str
-        Further columns to chart, of the annotations or of one's own (``items.extra``): bars for text and
-        truth values, a histogram for numbers.
+    add_columns : sequence of str
+        Columns with a chart beside the usual ones, of the annotations or your own (``items.extra``): bars
+        for text and truth values, a histogram for numbers.
     predictions, ask, state
         As for ``wb.browse``: ``wb.explore(items, annotations, state=explorer.state)`` is the same view
         again.
     height : int
         Height of the browser in px; the charts above it take 248 more (454 below 760 px width), and those
-        of `columns` 198 a row.
+        of `add_columns` 198 per row.
 
     Returns
     -------
@@ -159,5 +159,5 @@ def explore(
     check_items(items, "explore")
     return Explorer(
         items, annotations=AUTO if annotations is None else annotations, predictions=predictions,
-        state=state or {}, ask=ask, height=height, columns=columns,
+        state=state or {}, ask=ask, height=height, add_columns=add_columns,
     )  # fmt: skip

@@ -297,7 +297,7 @@ function matrix() {
   const isOn = (facets) => Object.entries(facets).every(([key, choice]) => same(choiceIn(key), choice));
   const update = () => cells.forEach(([button, facets]) => button.setAttribute("aria-pressed", String(isOn(facets))));
   const region = h("div", { class: "wp-scroll", tabindex: 0, role: "region", "aria-label": "Differences in accuracy" }, table);
-  const summary = h("summary", {}, "Differences in accuracy, row minus column, in points; a click lists what the row has right and the column wrong");
+  const summary = h("summary", {}, "Accuracy of the row minus that of the column, in points. Click: items only the row got right.");
   return { node: h("details", { class: "wp-numbers", open: true }, summary, region), update };
 }
 
@@ -386,7 +386,7 @@ function drawItem() {
     h("dl", { class: "wp-facts" }, facts.flatMap((column) => [h("dt", { title: column.tooltip || null }, h("bdi", {}, column.label)), h("dd", { dir: "auto" }, cell(column, row))])));
 }
 function draw() {
-  status.textContent = `${NUMBER.format(rows.length)} of ${counted(data.n)}`;
+  status.textContent = `${NUMBER.format(rows.length)} of ${counted(data.n)} shown`;
   choices.replaceChildren(...chips());
   for (const head of heads) {
     const { name } = head.dataset;

@@ -36,8 +36,8 @@ TAGS = "tags"
 _LARGEST = sys.float_info.max  # NaN and infinity are not ends of a range
 _ORIGIN = ("dataset", "split", "variant")
 _SEVERAL = 2  # values of one of these that are named
-_LIMIT = 200  # values of a facet that are sent to the page
-_MANY = (list, tuple, set, frozenset, np.ndarray)
+_MAX_VALUES = 200  # of a facet that are sent to the page
+_SEQUENCES = (list, tuple, set, frozenset, np.ndarray)
 _FACET_TYPES: dict[str, tuple[type, ...]] = {
     "numbers": (int, float), "text": (str,), "labels": (str,), "yes or no": (bool,), "nothing": (),
 }  # fmt: skip
@@ -67,7 +67,7 @@ class Listing:
         frame = items.frame
         self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
         names = map(str, self.table)
-        self.sortable = [name for name in names if not _cell_types(self.table[name]) & {dict, *_MANY}]
+        self.sortable = [name for name in names if not _cell_types(self.table[name]) & {dict, *_SEQUENCES}]
         self.facets: MutableMapping[str, Binning] = {}
         for name in (*ITEM_FACETS, *columns):
             made = facet(name, self.table[name])
@@ -210,7 +210,7 @@ class Listing:
     def _cached(self, key: str, compute: Callable[[], Mask]) -> Mask:
         """Return the mask of a facet or condition, computed when it is first needed."""
         if key not in self._masks:
-            if len(self._masks) > _LIMIT:
+            if len(self._masks) > _MAX_VALUES:
                 self._masks = {}
             self._masks[key] = compute()
         return self._masks[key]
@@ -247,7 +247,7 @@ class Listing:
         rows = [
             [b.facet, b.label, len(b.rows), count]
             for index, (b, count) in enumerate(zip(column.bins, counts, strict=True))
-            if index < _LIMIT or b.key == NULL or (chosen and b.facet and b.facet[0] in chosen)
+            if index < _MAX_VALUES or b.key == NULL or (chosen and b.facet and b.facet[0] in chosen)
         ]
         return column_label(name)._asdict() | {
             "kind": "numbers" if column.value_type == "numbers" else "choice",
@@ -331,17 +331,17 @@ def facet(name: str, column: pd.Series[Any]) -> Binning | None:
     (ids, notes, tokens).
     """
     types = _cell_types(column)
-    cells = [cell for cell in column.head(1000) if isinstance(cell, _MANY)]
-    nested = any(isinstance(value, (dict, *_MANY)) for cell in cells for value in cell)
-    if nested or dict in types or (types & set(_MANY) and types - set(_MANY)):
+    cells = [cell for cell in column.head(1000) if isinstance(cell, _SEQUENCES)]
+    nested = any(isinstance(value, (dict, *_SEQUENCES)) for cell in cells for value in cell)
+    if nested or dict in types or (types & set(_SEQUENCES) and types - set(_SEQUENCES)):
         return None
     made = binning(name, column)
     n = sum(b.key != NULL for b in made.bins)
     if made.value_type == "labels":
-        return made if n <= _LIMIT else None
+        return made if n <= _MAX_VALUES else None
     if made.value_type in ("numbers", "nothing"):
         return made if n > 1 else None
-    return made if len(made.bins) > 1 and not (n > _LIMIT and n > len(column) / 2) else None
+    return made if len(made.bins) > 1 and not (n > _MAX_VALUES and n > len(column) / 2) else None
 
 
 def _cell_types(column: pd.Series[Any]) -> set[type]:

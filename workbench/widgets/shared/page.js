@@ -154,7 +154,7 @@ function plainKey(e) {
   return plain;
 }
 
-/** Handle messages of the kernel by `handlers`, one function a type; return the function that stops it. */
+/** Handle messages of the kernel by `handlers`, one function per type; return the function that stops it. */
 function listenTo(model, line, complain, handlers) {
   const listen = (message, buffers) => {
     line.onAnyAnswer();

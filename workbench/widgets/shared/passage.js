@@ -1,6 +1,6 @@
 /* The parts of a passage that all lists show. */
 
-/** Pieces of a passage: marked, shaded (`shades`, a pair of share and note a piece; null for none), and the target drawn by `blank(letters)`. */
+/** Pieces of a passage: marked, shaded (`shades`, a pair of share and note per piece; null for none), and the target drawn by `blank(letters)`. */
 function passagePieces(pieces, shades, reveal, blank) {
   return pieces.map(([text, letters], i) => {
     const shade = shades?.[i] ?? null;

@@ -21,7 +21,7 @@ _BEFORE_HIT = 40
 
 SPANS = ("mentions", "speech", "names")
 _PREDICTION = ("model", "prediction", "correct", "rank", "log_prob")
-_MANY = (list, tuple, np.ndarray)
+_SEQUENCES = (list, tuple, np.ndarray)
 
 
 def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
@@ -100,7 +100,7 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-# -- tables, one row an item
+# -- tables, one row per item
 
 
 def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], name: str) -> pd.DataFrame:
@@ -111,7 +111,7 @@ def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], name
 
 
 def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Span] | None]]:
-    """Return the annotations that are spans to mark in the passages: a list or None an item, by column.
+    """Return the annotations that are spans to mark in the passages: a list or None per item, by column.
 
     The annotations (n rows) are in the order of the items' frame; of their columns `SPANS` are looked at. One
     that holds anything but lists (a number of mentions) is left alone; a span must lie within its text.
@@ -121,10 +121,10 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
         if name not in columns:
             continue
         values = columns[name].tolist()
-        if not all(isinstance(value, _MANY) or pd.isna(value) for value in values):
+        if not all(isinstance(value, _SEQUENCES) or pd.isna(value) for value in values):
             continue
         rows = [
-            [(int(start), int(end)) for start, end in value] if isinstance(value, _MANY) else None
+            [(int(start), int(end)) for start, end in value] if isinstance(value, _SEQUENCES) else None
             for value in values
         ]
         for item_id, text, spans in zip(frame["item_id"], frame["text"], rows, strict=True):
@@ -189,7 +189,7 @@ def token_weights(table: pd.DataFrame | None) -> dict[str, dict[str, Sequence[fl
 
 
 def outcomes(table: pd.DataFrame | None, ids: pd.Series[Any]) -> dict[str, pd.Series[Any]]:
-    """Return the correctness of each answer, a column a model."""
+    """Return the correctness of each answer, one column per model."""
     if table is None or "correct" not in table:
         return {}
     columns = {}
