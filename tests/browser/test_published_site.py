@@ -79,6 +79,9 @@ def listed(page):
 
 def facet(page, name):
     """Return an open facet by its heading."""
+    further = page.locator(".wp-further:not([open]) > summary")
+    if further.count():
+        further.click()
     found = page.locator(".wp-facet").filter(has=page.locator("summary", has_text=name)).first
     if found.get_attribute("open") is None:
         found.locator("summary").click()

@@ -62,6 +62,26 @@ def joined(parts):
     return "".join(text for text, _ in parts)
 
 
+def test_filters_begin_with_those_that_matter_and_leave_out_what_is_the_same_everywhere():
+    table = pd.DataFrame(
+        {
+            "item_id": [f"x/dev/{i}" for i in range(4)], "target_lemma": ["dog", "cat", "cat", "dog"],
+            "same": ["a"] * 4, "n_tokens": [1, 2, 3, 4], "direct_speech": [True, False, True, False],
+            "target_class": ["CN", "CN", "V", "V"],
+        }
+    )  # fmt: skip
+    browser = listening(wb.browse(clozes(*TEXTS), table))
+    view = ask(browser, "open")
+    assert list(view["facets"]) == ["target_class", "direct_speech", "target_lemma", "n_tokens"]
+    assert [name for name, each in view["facets"].items() if each["telling"]] == ["target_lemma"]
+    assert view["example"] == "target_class = 'CN'"
+    assert "same" in view["names"]
+    assert "same" not in view["sorts"]
+    ask(browser, "tags", id="x/dev/1", tags=["odd"])
+    view = ask(browser, "open")
+    assert list(view["facets"])[:3] == ["target_class", "direct_speech", "tags"]
+
+
 def test_opening_sends_the_view(browser):
     view = ask(browser, "open")
     assert (view["n"], view["total"], view["index"], view["start"]) == (4, 4, 0, 0)

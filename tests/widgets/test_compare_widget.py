@@ -134,6 +134,18 @@ def test_the_page_is_told_what_the_comparison_says(widget):
     assert messages.PALETTE == theme.PALETTE
 
 
+def test_numbers_of_a_selection_appear_with_it_and_empty_columns_do_not():
+    scores = [frame.assign(score_type="score", log_prob=np.nan, top_log_probs=None) for frame in FRAMES[:2]]
+    made = listening(compare(ITEMS, scores, TABLE, resamples=50))
+    whole, view = ask(made, type="open")
+    assert [name for name, _ in whole["measures"]] == ["Accuracy, %", "Median rank"]
+    assert [len(model["measures"]) for model in whole["models"]] == [2, 2]
+    assert [row["name"] for row in view["selected"]["rows"]] == ["all"]
+    assert view["example"] == f"target_class = '{TABLE['target_class'].value_counts().index[0]}'"
+    (view,) = ask(made, type="query", state={"facets": {"target_class": ["PN"]}})
+    assert [row["name"] for row in view["selected"]["rows"]] == ["all", "selected"]
+
+
 def test_clicks_are_facets(widget):
     bins = {"target_class": ["PN", "V"], "direct_speech": [True]}
     pair = LABELS[1:3]

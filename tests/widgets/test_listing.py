@@ -64,6 +64,21 @@ def test_search_for_a_regular_expression(query, field, found):
     assert rows({"search": query, "field": field, "regex": True}) == found
 
 
+def test_a_list_says_where_its_items_are_from_and_in_what_they_differ():
+    genres = pd.Series(["sea's", None, "war", "sea's"], dtype="str")
+    made = Listing(ITEMS, {"n": pd.Series([7, 7, 7, 7]), "genre": genres})
+    assert made.origin == "x and y, dev and test, plain and other"
+    assert "split" in made.varying
+    assert "genre" in made.varying
+    assert "n" not in made.varying
+    assert made.example(["split", "genre"]) == "split = 'dev'"
+    condition = made.example(["genre"])
+    assert condition == "genre = 'sea''s'"
+    made.apply({"where": condition})
+    assert made.rows.tolist() == [0, 3]
+    assert made.example([]) == ""
+
+
 def test_no_pattern_takes_for_ever():
     items = clozes("a" * 5000 + " {dog}", "aaab {dog}")
     assert rows({"search": "(a+)+b", "regex": True}, items) == [1]

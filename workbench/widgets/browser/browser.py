@@ -390,6 +390,7 @@ class Browser(ListWidget):
         )
         return {
             "noun": "item", "n": len(rows), "columns": columns, "shown": ["item_id", *visible],
+            "facets": list(self._facets()),
             "passage": passages_data(self._items, rows),
         }  # fmt: skip
 

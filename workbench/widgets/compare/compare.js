@@ -254,6 +254,7 @@ function render({ model, el }) {
       sections.matrix.build();
       sections.items.build();
       root.style.setProperty("--wc-models", s.models.length);
+      root.firstChild.classList.toggle("wc-single", s.models.length < 2);
       drawWarnings();
       tell(m.note);
       draw();

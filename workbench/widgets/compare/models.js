@@ -119,7 +119,7 @@ function matrix(c) {
   function tell() {
     const two = over ?? s.cell;
     const base = s.baseline && s.models[s.baseline.k].key;
-    details.textContent = base ? `Accuracy of the model minus that of ${base}, in points (bold: p < .05, Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Accuracy of the row minus that of the column, in points (bold: p < .05, Holm). Click: items only the row got right.";
+    details.textContent = base ? `Accuracy of the model minus that of ${base}, in points (bold: p < .05, Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : "Accuracy of the row minus that of the column, in points (bold: p < .05, Holm). Click: items only the row got right.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;

@@ -3,6 +3,7 @@
    attributes alone, never as HTML. Numbers are text that the kernel has written; they are compared here, and never formatted. */
 
 const PAGE_SIZE = 100;
+const FACETS = 5; // that are in sight beside those with a choice
 const BLANK = "\u2581\u2581\u2581";
 const BEFORE = 90; // letters of a passage before its blank or its first hit, in the list
 const AFTER = 160;
@@ -316,7 +317,10 @@ const revealing = h("button", { class: "wp-button", type: "button", "aria-presse
   drawRows();
   drawItem();
 } }, "Show targets");
-const facets = data.columns.filter((column) => column.facet).map(facet);
+const isFirst = (column, i) => i < FACETS || column.facet.open || Object.hasOwn(published.facets, column.name);
+const facetColumns = (data.facets ?? data.columns.map(({ name }) => name)).map((name) => columns.get(name)).filter((column) => column?.facet);
+const facets = facetColumns.map(facet);
+const nodes = [true, false].map((first) => facets.filter((_, i) => isFirst(facetColumns[i], i) === first).map(({ node }) => node));
 const outcome = outcomes && outcomes.models.length > 1 ? matrix() : null;
 const heads = data.shown.map((name) => {
   const column = columns.get(name);
@@ -415,6 +419,6 @@ link.addEventListener("click", async () => {
 addEventListener("popstate", read);
 if (outcome) root.append(outcome.node);
 root.append(h("div", { class: "wp-bar" }, search, status, revealing), choices, h("div", { class: `wp-list-view${facets.length ? "" : " wp-plain"}` },
-  h("div", { class: "wp-facets", role: "group", "aria-label": "Facets", hidden: !facets.length }, facets.map((each) => each.node)), h("div", {}, region, pages), item));
+  h("div", { class: "wp-facets", role: "group", "aria-label": "Facets", hidden: !facets.length }, nodes[0], nodes[1].length > 0 && h("details", { class: "wp-further" }, h("summary", {}, `${nodes[1].length} more facets`), h("div", {}, nodes[1]))), h("div", {}, region, pages), item));
 read();
 root.dataset.ready = "true";
