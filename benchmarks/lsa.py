@@ -87,7 +87,7 @@ def main() -> None:
         options.corpus = Path(options.corpus)
         print(json.dumps(decompose(options)))
         return
-    corpus = Corpus.of(options.texts or wb.experiment_data("msrcc", "auto", scale="cpu").texts).folder
+    corpus = Corpus.of(options.texts or wb.experiment_data("msrcc", "auto", scale="cpu").texts).path
     with tempfile.TemporaryDirectory() as name:
         methods = ("ours", "arpack", "randomized")
         measured = {method: run(method, corpus, Path(name), options) for method in methods}

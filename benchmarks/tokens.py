@@ -53,9 +53,13 @@ def novels(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = Corpus.of(timed_novels(options.texts))
     cut = time.perf_counter()
-    EncodedText.of(corpus, options.vocabulary)
-    results = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
-    return results | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(corpus.folder)}
+    EncodedText(corpus, options.vocabulary)
+    results = {"corpus": str(corpus.path), "cutting": cut - start, "numbering": time.perf_counter() - cut}
+    return results | {
+        "tokens": corpus.n_tokens,
+        "types": len(corpus.words),
+        "disk MB": corpus.path.stat().st_size / 1e6,
+    }
 
 
 def repeated(corpus: Corpus, n: int) -> Iterator[list[str]]:
@@ -89,12 +93,12 @@ def ours(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = Corpus.of(options.folder / "novels.tar", tokenised=True)
     cut = time.perf_counter()
-    stream = EncodedText.of(corpus, options.vocabulary)
+    stream = EncodedText(corpus, options.vocabulary)
     done = time.perf_counter()
     results: dict[str, Any] = {"cutting": cut - start, "numbering": done - cut, "peak MB": memory()}
-    ids = stream.read(0, stream.n_tokens) if stream.n_tokens < 50_000_000 else None  # noqa: PLR2004 - memory
+    ids = stream.at(slice(None)) if stream.n_tokens < 50_000_000 else None  # noqa: PLR2004 - memory
     results |= {"tokens": stream.n_tokens, "types": len(corpus.words), "sentences": corpus.n_sentences}
-    results |= {"disk MB": size(corpus.folder), "stream": str(corpus.folder)}
+    results |= {"disk MB": corpus.path.stat().st_size / 1e6, "stream": str(corpus.path)}
     return results | {"ids": None if ids is None else member(np.where(ids < stream.n_words, ids, 0))}
 
 
@@ -123,7 +127,7 @@ def plain(options: argparse.Namespace) -> dict[str, Any]:
 
 def batches(options: argparse.Namespace) -> dict[str, Any]:
     """Read batches of each kind."""
-    stream = EncodedText.of(Corpus(Path(options.stream)), options.vocabulary)
+    stream = EncodedText(Corpus(Path(options.stream)), options.vocabulary)
     results: dict[str, Any] = {}
     kinds: dict[str, Batches] = {
         "contiguous": ContiguousBatches(stream, rows=256, length=64),
@@ -146,11 +150,6 @@ PARTS = {"novels": novels, "write": write, "ours": ours, "plain": plain, "batche
 def member(ids: np.ndarray) -> str:
     """Return a digest of ids."""
     return digest(ids.astype("<u2").tobytes())
-
-
-def size(folder: Path) -> float:
-    """Return the size of the files in a folder, in MB."""
-    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
 
 
 def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:

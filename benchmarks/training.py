@@ -123,7 +123,7 @@ def main() -> None:
         setattr(options, name, getattr(options, name) or (large if on_gpu else small))
     options.width = 512 if on_gpu else 128
     if options.stream:
-        stream = EncodedText.of(Corpus(Path(options.stream)))
+        stream = EncodedText(Corpus(Path(options.stream)))
     else:
         made_up = MadeUp(60_001, 20_000_000) if on_gpu else MadeUp(5001, 1_000_000)
         stream = cast("EncodedText", made_up)

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from workbench.texts.tokenise import HEADING, OPENING, RULE, Tokeniser, _tokenise
+from workbench.texts.tokenise import HEADING, OPENING, RULE, Tokeniser, tokenise
 
 
 def chapters_of(book):
@@ -13,7 +13,7 @@ def chapters_of(book):
         tokeniser = Tokeniser(Path(folder) / "texts")
         tokeniser.read(book)
         for piece in tokeniser.pieces:
-            words, ids, lengths, roles = (column[0].as_py() for column in _tokenise(piece).columns)
+            _, words, ids, lengths, roles = tokenise(piece)
             tokens = iter(ids)
             for length, role in zip(lengths, roles, strict=True):
                 sentence = [words[next(tokens)] for _ in range(length)]

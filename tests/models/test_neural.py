@@ -37,7 +37,7 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     assert not first.network.training
     assert all(weight.grad is None for weight in first.network.parameters())
     assert first.name == "LSTM 8"
-    assert first.vocabulary == EncodedText.of(Corpus.of(LINES), 14).vocabulary
+    assert first.vocabulary == EncodedText(Corpus.of(LINES), 14).vocabulary
     assert (first.info["steps"], first.training_record.stopped) == (100, "finished")
     frame = first.training_record.scores_frame()
     assert frame["step"].tolist() == [50, 100]

@@ -102,7 +102,7 @@ def test_the_mean_is_over_the_passages():
 
 @pytest.fixture
 def model():
-    words = EncodedText.of(corpus()).vocabulary
+    words = EncodedText(corpus()).vocabulary
     given_ = vectors([*words[5:], "never"], dimensions=5)
     made = BagOfWordsModule([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
     table = np.stack(

@@ -213,9 +213,9 @@ REFUSED = {
     "run": Artefact(write_run, lambda _: store.find_run("one").predictions, "home/runs/one/*"),
     "notes": Artefact(write_notes, lambda folder: notes.notes(folder=folder), "*"),
     "corpus": Artefact(
-        lambda folder, _: shutil.copytree(corpus().folder, folder / "corpus"),
+        lambda folder, _: shutil.copyfile(corpus().path, folder / "corpus"),
         lambda folder: Corpus(folder / "corpus"),
-        "corpus/*",
+        "corpus",
     ),
     "novel collection": Artefact(write_collection, read_collection, "collection/*"),
     "candidate passages": Artefact(

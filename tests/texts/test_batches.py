@@ -26,7 +26,7 @@ def counting(n_tokens):
 
 @pytest.fixture(scope="module")
 def novels():
-    return EncodedText.of(Corpus.of(list(wb.books("sample"))), 2000)
+    return EncodedText(Corpus.of(list(wb.books("sample"))), 2000)
 
 
 def same(one, two):
@@ -101,7 +101,7 @@ def test_a_text_that_is_too_short(kind):
 
 def passages_by_a_loop(stream, minimum, longest):
     """Yield the first place and the target's place of each passage."""
-    ids = stream.read(0, stream.n_tokens).tolist()
+    ids = stream.at(slice(None)).tolist()
     starts = stream.starts.tolist()
     for book in stream.books.itertuples():
         sentences = range(book.first, book.first + book.sentences)
@@ -143,19 +143,19 @@ def test_a_batch_holds_its_passages(novels):
         first, target = batches.places(np.arange(6 * step, 6 * step + 6))
         for row, (start, stop) in enumerate(zip(first.tolist(), target.tolist(), strict=True)):
             assert batch["lengths"][row] == stop - start
-            assert batch["ids"][row, : stop - start].tolist() == novels.read(start, stop).tolist()
+            assert batch["ids"][row, : stop - start].tolist() == novels.at(slice(start, stop)).tolist()
             assert not batch["ids"][row, stop - start :].any()
-            assert batch["target"][row] == novels.read(stop, stop + 1)[0] < novels.n_words
+            assert batch["target"][row] == novels.at(slice(stop, stop + 1))[0] < novels.n_words
             seen.append((start, stop))
     assert len(set(seen)) == 36
     later = [tuple(row[:40]) for step in range(6, 12) for row in batches.batch(step)["ids"].tolist()]
-    before = [tuple(novels.read(start, start + 40).tolist()) for start, _ in seen]
+    before = [tuple(novels.at(slice(start, start + 40)).tolist()) for start, _ in seen]
     assert len({*later} & {*before}) >= 32  # the same passages of an epoch, but for the rest,
     assert later != before  # in another order
 
 
 def test_texts_without_a_passage(novels):
-    short = EncodedText.of(Corpus.of(["a b c d"]), 3)
+    short = EncodedText(Corpus.of(["a b c d"]), 3)
     for stream, minimum, rows in (
         (novels, 5000, 1),
         (short, 1, 1),

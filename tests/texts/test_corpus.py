@@ -236,58 +236,18 @@ def test_pieces_and_processes_change_nothing(monkeypatch):
     monkeypatch.setattr(tokenise, "_FEW", 0)
     with parallel_config(n_jobs=2):
         corpus = of(texts)
-    assert corpus.folder != expected.folder
+    assert corpus.path != expected.path
     assert corpus.sha256 == expected.sha256
     assert corpus.books.equals(expected.books)
-    assert entries() == sorted([expected.folder.name, corpus.folder.name])
+    assert entries() == sorted([expected.path.name, corpus.path.name])
 
 
-@pytest.fixture
-def offsets(monkeypatch):
-    """Give where the pieces begin that are cut into tokens from here on."""
-    offsets, run = [], tokenise._tokenise
-
-    def recorded(piece):
-        offsets.append(piece.offset)
-        return run(piece)
-
-    monkeypatch.setattr(tokenise, "_tokenise", recorded)
-    return offsets
-
-
-def test_a_second_run_cuts_nothing(offsets):
+def test_a_second_run_cuts_nothing(monkeypatch):
     first = of([RUNNING, TOKENS, "a line"])
-    before = (first.folder / store.IDS).stat().st_mtime_ns
-    offsets.clear()
+    monkeypatch.setattr(tokenise, "tokenise", None)
     second = of(iter([RUNNING, TOKENS, "a line"]), name="again")
-    assert (second.folder, second.sha256) == (first.folder, first.sha256)
-    assert (second.folder / store.IDS).stat().st_mtime_ns == before
+    assert (second.path, second.sha256) == (first.path, first.sha256)
     assert of(first) is first
-    assert not offsets
-    of([RUNNING, TOKENS, "another line"])
-    assert len(offsets) == 1  # only what is new
-
-
-def test_an_interrupted_run_goes_on(tmp_path, monkeypatch, offsets):
-    monkeypatch.setattr(tokenise, "PIECE", 4000)
-    lines, run = [f"line {n} of a text" for n in range(2000)], tokenise._tokenise
-
-    def interrupted(piece):
-        if piece.offset > 10_000:
-            raise KeyboardInterrupt
-        return run(piece)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tokenise, "_tokenise", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            of(lines)
-    offsets.clear()
-    corpus = of(lines)
-    assert min(offsets) > 10_000  # what came before lay on the disk
-    resumed = len(offsets)
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "other"))
-    assert of(lines).sha256 == corpus.sha256
-    assert len(offsets) - resumed > resumed > 1
 
 
 def test_without_some_books():
@@ -345,7 +305,7 @@ def test_paths_are_read_as_books(tmp_path):
     for name in ("one", "two"):
         (path / f"{name}.txt").write_text(f"It was {name}. 'Two?' he said.\n\nIt was not.")
     corpus = of(path)
-    assert corpus.folder == of(books(path)).folder
+    assert corpus.path == of(books(path)).path
     with tarfile.open(archive, "w:gz") as file:
         file.add(path, "novels")
     mixed = of(["a line", archive, TOKENS, path], lower=False)

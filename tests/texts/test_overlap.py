@@ -1,7 +1,6 @@
 # ruff: noqa: RUF001 - typographic apostrophes are meant
 
 import random
-import shutil
 
 import pandas as pd
 import pytest
@@ -170,8 +169,7 @@ def test_counts_are_those_of_sets_of_tuples(case, block):
     items = made(passages, cuts)
     books = [(f"b{place}", words) for place, words in enumerate(texts)]
     with pytest.MonkeyPatch.context() as context:
-        for name, value in (("BLOCK", block), ("_READ", block)):
-            context.setattr(ngram_hash, name, value)
+        context.setattr(ngram_hash, "BLOCK", block)
         result = overlap(items, books, n=n)
         of_corpus = overlap(items, stored(books), n=n) if block <= 2 else result
     columns = ["passage", "query", "query_words", "n_grams", "found", "books"]
@@ -196,7 +194,7 @@ def test_whole_passages_are_looked_for_once(monkeypatch):
     items, corpus = items_from_text([PASSAGE, OTHER.rstrip(" .")]), stored([("one", OTHER.split())])
     first = passages_in_training(items, corpus.sha256)
     monkeypatch.setattr("workbench.texts.overlap.overlap", None)
-    shutil.rmtree(corpus.folder)
+    corpus.path.unlink()
     assert first.tolist() == passages_in_training(items, corpus.sha256).tolist() == [False, True]
 
 

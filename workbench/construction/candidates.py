@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,15 +27,15 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage import cache, files, paths
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.parallel import run_chunks
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.tokenise import Part, Piece, Tokeniser, parts_cache, prose_sentences, stored_part
+from workbench.texts.tokenise import Part, prose_sentences
 
 Ints = npt.NDArray[np.int64]
 
-CANDIDATES_VERSION = 5
+CANDIDATES_VERSION = 6
 """Raised when the same novels give other candidates or files: those of an earlier version are not used."""
 
 REASONS = (
@@ -47,9 +47,8 @@ CANDIDATES_FILE = "candidates.parquet"
 """The file in the folder of candidates."""
 
 _MIXED, _LETTERS = 1, 2  # kinds of types with a letter or a digit
-_CHUNK = 1 << 22  # bytes of the novels in a chunk, at least, but for the last
-_FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
-_TOKEN = 5  # bytes of a corpus that count for one of its tokens
+_CHUNK = 1 << 20  # tokens of the novels in a chunk, at least, but for the last
+_FEW = 1 << 19  # tokens up to which this process does the work: starting others takes a second
 _SIZE_COLUMNS = ("sentences", "tokens", "candidates")
 _CANDIDATE_COLUMNS = ("start", "length", "sentence", "context_sentences", "passage_tokens")
 _SCHEMA = pa.schema(
@@ -69,35 +68,18 @@ class Rule(NamedTuple):
     longest: int = 256
 
 
-class Source(NamedTuple):
-    """A novel, as pieces of text or a row of a corpus; `key` digests all that its candidates depend on."""
-
-    key: str
-    book_id: str
-    title: str
-    size: int  # bytes
-    text: list[Piece] | tuple[Corpus, int]
-
-    def parts(self) -> Iterable[Part]:
-        """Return the tokens of its sentences."""
-        if isinstance(self.text, list):
-            store = parts_cache()
-            return (stored_part(piece, store) for piece in self.text)
-        corpus, row = self.text
-        return [corpus.book_part(row)]
-
-
 class NovelChunk(NamedTuple):
     """Work for one process: some novels, and the file that their candidates are written to."""
 
     file: Path
-    sources: list[Source]
+    corpus: Corpus
+    rows: range  # of its books
     rule: Rule
 
     @property
     def size(self) -> int:
-        """Bytes of the novels."""
-        return sum(source.size for source in self.sources)
+        """Tokens of the novels."""
+        return int(self.corpus.books["tokens"].iloc[self.rows.start : self.rows.stop].sum())
 
 
 class CandidatePassages:
@@ -214,30 +196,30 @@ class CandidatePassages:
             )
         rule = Rule(int(minimum), int(shortest), int(longest))
         home = paths.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
-        with files.temporary_folder(home) as scratch:
-            chunked = _chunked(_sources(novels, scratch / "texts"))
-            about = (str(CANDIDATES_VERSION), repr(tuple(rule)))
-            keys = [cache.digest(*about, *(source.key for source in sources)) for sources in chunked]
-            key = cache.digest(*keys)
-            target = home / (key if folder is None else Path(folder).name)
-            candidates = _opened(target, key)
-            if candidates is None:
-                if folder is not None and target.exists() and files.list_folder(target):
-                    raise DataError(
-                        "this folder holds something else, or candidates of other novels or another rule",
-                        file=folder,
-                        hint="name another folder, or remove it",
-                    )
-                work = home / f"{key}.unfinished"
-                chunks = [
-                    NovelChunk(work / f"{chunk_key}.parquet", sources, rule)
-                    for chunk_key, sources in zip(keys, chunked, strict=True)
-                ]
-                work.mkdir(exist_ok=True)
-                _find_all(chunks)
-                _join(chunks, target, key)
-                files.remove(work)
-                candidates = cls(target)
+        corpus = Corpus.of(novels, lower=False)
+        titles = repr(corpus.books[["book_id", "title"]].to_numpy().tolist())
+        about = (str(CANDIDATES_VERSION), repr(tuple(rule)), titles, corpus.roles.tobytes())
+        key = cache.digest(*about, corpus.sha256)
+        target = home / (key if folder is None else Path(folder).name)
+        candidates = _opened(target, key)
+        if candidates is None:
+            if folder is not None and target.exists() and files.list_folder(target):
+                raise DataError(
+                    "this folder holds something else, or candidates of other novels or another rule",
+                    file=folder,
+                    hint="name another folder, or remove it",
+                )
+            work = home / f"{key}.unfinished"
+            with writing(work, "this folder"):
+                work.mkdir(parents=True, exist_ok=True)
+            chunks = [
+                NovelChunk(work / f"{rows.start:08d}.parquet", corpus, rows, rule)
+                for rows in _chunked(corpus)
+            ]
+            _find_all(chunks)
+            _join(chunks, target, key)
+            files.remove(work)
+            candidates = cls(target)
         cache.make_room()
         return candidates
 
@@ -362,36 +344,11 @@ def _info(file: pq.ParquetFile) -> dict[str, Any]:
     return content
 
 
-def _sources(novels: Texts, path: Path) -> Iterator[Source]:
-    """Yield the novels of a corpus, or those that are copied to a file, in pieces."""
-    if isinstance(novels, Corpus):
-        rows = novels.books[["book_id", "title", "tokens"]].itertuples(index=False)
-        content = cache.digest(novels.sha256, novels.roles.tobytes())
-        for row, (book_id, title, n_tokens) in enumerate(rows):
-            key = cache.digest(book_id, title, content, str(row))
-            yield Source(key, book_id, title, n_tokens * _TOKEN, (novels, row))
-        return
-    tokeniser = Tokeniser(path)
-    tokeniser.read(novels)
-    for pieces in tokeniser.by_book():
-        names = tokeniser.books[pieces[0].book]
-        key = cache.digest(*names, *(piece.key for piece in pieces))
-        yield Source(key, *names, sum(piece.size for piece in pieces), pieces)
-
-
-def _chunked(sources: Iterable[Source]) -> list[list[Source]]:
-    """Return the novels in chunks; DataError if there is none."""
-    chunks: list[list[Source]] = []
-    size = _CHUNK
-    for source in sources:
-        if size >= _CHUNK:
-            chunks.append([])
-            size = 0
-        chunks[-1].append(source)
-        size += source.size
-    if not chunks:
-        raise DataError("there is no novel to take passages from", hint="pass a path or books")
-    return chunks
+def _chunked(corpus: Corpus) -> list[range]:
+    """Return the rows of the novels in each chunk."""
+    numbers = (corpus.books["tokens"].cumsum() - corpus.books["tokens"]) // _CHUNK
+    firsts = [0, *np.flatnonzero(np.diff(numbers)) + 1, len(numbers)]
+    return [range(int(start), int(stop)) for start, stop in pairwise(firsts)]
 
 
 def _opened(folder: Path, key: str) -> CandidatePassages | None:
@@ -411,7 +368,7 @@ def _find_all(chunks: Sequence[NovelChunk]) -> None:
         in_process=sum(chunk.size for chunk in chunks) < _FEW,
         label="finding passages",
         size=lambda chunk: chunk.size,
-        unit="B",
+        unit="tokens",
     )
 
 
@@ -442,18 +399,16 @@ def find(chunk: NovelChunk) -> bool:
     rows: list[dict[str, Any]] = []
     sums = []
     dropped = np.zeros(len(REASONS), np.int64)
-    for source in chunk.sources:
-        texts, columns = [], []
-        for block, is_prose, numbers, chapters in prose_sentences(source.parts()):
-            sizes, text = _measured(block, is_prose)
-            texts.append(text)
-            sizes["number"], sizes["chapter"] = numbers, chapters
-            columns.append(sizes)
-        sizes, text = np.concatenate(columns), b"".join(texts)
+    books = chunk.corpus.books
+    for row in chunk.rows:
+        block = chunk.corpus.book_part(row)
+        is_prose, numbers, chapters = prose_sentences(block)
+        sizes, text = _measured(block, is_prose)
+        sizes["number"], sizes["chapter"] = numbers, chapters
         candidates, reasons = _candidates(sizes, chunk.rule)
         dropped += reasons
         counts = (len(sizes), int(sizes["tokens"].sum()), len(candidates["start"]))
-        about: dict[str, Any] = {"book_id": source.book_id, "title": source.title}
+        about: dict[str, Any] = {name: books[name].iloc[row] for name in ("book_id", "title")}
         about |= dict(zip(_SIZE_COLUMNS, counts, strict=True))
         rows.append({**about, "text": text.decode(), **candidates})
         sums.append(cache.digest(repr(about), text, *(array.tobytes() for array in candidates.values())))

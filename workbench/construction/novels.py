@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,17 +26,9 @@ from workbench.storage.errors import DataError
 from workbench.storage.files import read_parquet
 from workbench.storage.parallel import run_chunks
 from workbench.storage.progress import progress_bar, report_progress
+from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import held_out_books
-from workbench.texts.tokenise import (
-    Novels,
-    Part,
-    Piece,
-    Tokeniser,
-    checked_texts,
-    parts_cache,
-    prose_sentences,
-    stored_part,
-)
+from workbench.texts.tokenise import Novels, Part, checked_texts, prose_sentences
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -109,17 +101,11 @@ def tagged_novels(
     """
     sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
     tagger = _Tagger(pipeline)
+    corpus = Corpus.of(checked_texts(novels, lines=False), lower=False)
     with files.temporary_folder(tagger.store.folder) as scratch:
-        tokeniser = Tokeniser(scratch / "texts")
-        tokeniser.read(novels, lines=False)
-        blocks = tokeniser.parts()
-        sizes: dict[str, int] = {}
-        words = _book_words(blocks, [book_id for book_id, _ in tokeniser.books], sizes)
         dropped: list[str] = []
-        if held_out is None:
-            deque(words, maxlen=0)
-        else:
-            books, n, _ = held_out_books(held_out, words)
+        if held_out is not None:
+            books, n, _ = held_out_books(held_out, corpus)
             dropped = books["book_id"].tolist()
             if dropped and on_overlap == "raise":
                 rows = books.head(_NAMED).itertuples(index=False)
@@ -130,29 +116,15 @@ def tagged_novels(
                     f" on come from (by {n}-grams; novel and items): {names}{others}",
                     hint='leave them out, or pass on_overlap="drop"',
                 )
-        remaining = {
-            book_id: pieces
-            for (book_id, _), pieces in zip(tokeniser.books, tokeniser.by_book(), strict=True)
-            if book_id not in dropped
-        }
-        if not remaining:
+        remaining = corpus.books[~corpus.books["book_id"].isin(dropped)]
+        if not len(remaining):
             raise DataError("there is no novel to make questions from", hint="pass a path or books")
-        tagged = tagger.tag(remaining, sizes, scratch)
-        n_words = sum(sizes[book_id] for book_id in tagged)
+        tagged = tagger.tag(corpus, remaining, scratch)
+        n_words = int(remaining["tokens"].sum())
         attrs = {"pipeline": tagger.source.label, "books": len(tagged), "words": n_words}
         if held_out is not None:
             attrs |= {"held_out": len(held_out), "dropped_books": dropped}
         yield TaggedNovels(tagged, attrs)
-
-
-def _book_words(
-    blocks: Iterable[Part], book_ids: Sequence[str], sizes: dict[str, int]
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the id and the words of each book; note their number."""
-    for book, group in groupby(blocks, lambda block: block.book):
-        words = [block.words[id_] for block in group for id_ in block.ids.tolist()]
-        sizes[book_ids[book]] = len(words)
-        yield book_ids[book], words
 
 
 class _Tagger:
@@ -163,20 +135,14 @@ class _Tagger:
         self.store = cache.Cache("tagged-novels", _SCHEMA)
         self._identity = cache.digest(str(NOVELS_VERSION), self.source.label, self.source.identity)
 
-    def tag(
-        self,
-        novels: dict[str, list[Piece]],
-        sizes: dict[str, int],
-        folder: Path,
-    ) -> dict[str, Path]:
-        """Tag novels of `sizes` words that are not in the cache; return links in the folder to all files."""
-        keys = {
-            book_id: cache.digest(self._identity, *(piece.key for piece in pieces))
-            for book_id, pieces in novels.items()
-        }
-        paths = {book_id: folder / f"{number}.parquet" for number, book_id in enumerate(novels)}
-        untagged = [book_id for book_id in novels if not self._link(keys[book_id], paths[book_id])]
-        total, words = (sum(sizes[book_id] for book_id in group) for group in (novels, untagged))
+    def tag(self, corpus: Corpus, books: pd.DataFrame, folder: Path) -> dict[str, Path]:
+        """Tag novels of a corpus that are not in the cache; return links in the folder to all files."""
+        sizes = dict(zip(books["book_id"], books["tokens"].tolist(), strict=True))
+        rows = dict(zip(books["book_id"], books.index.tolist(), strict=True))
+        keys = {book_id: self._key(corpus.book_part(row)) for book_id, row in rows.items()}
+        paths = {book_id: folder / f"{row}.parquet" for book_id, row in rows.items()}
+        untagged = [book_id for book_id in rows if not self._link(keys[book_id], paths[book_id])]
+        total, words = (sum(sizes[book_id] for book_id in group) for group in (rows, untagged))
         label = f"tagging ({self.source.label})"
         with progress_bar(total, label=label, unit="words", initial=total - words) as bar:
             for start in range(0, len(untagged), _AT_ONCE):
@@ -184,7 +150,10 @@ class _Tagger:
                 with report_progress(_update(bar)):
                     tables = run_chunks(
                         _tagged,
-                        [(_sentence_table(novels[book_id]), self.source.name) for book_id in batch],
+                        [
+                            (_sentence_table(corpus.book_part(rows[book_id])), self.source.name)
+                            for book_id in batch
+                        ],
                         keys=[keys[book_id] for book_id in batch],
                         store=self.store,
                         in_process=words <= _LITTLE or tagging.stays_in_process(self.source.name),
@@ -196,6 +165,10 @@ class _Tagger:
                         pq.write_table(table, paths[book_id])
         cache.make_room()
         return paths
+
+    def _key(self, part: Part) -> str:
+        arrays = (part.ids.tobytes(), part.lengths.astype(np.int64).tobytes(), part.roles.tobytes())
+        return cache.digest(self._identity, *arrays, *part.words)
 
     def _link(self, key: str, path: Path) -> bool:
         """Link the table of a novel to a path, where the bound of the cache does not remove it."""
@@ -220,18 +193,14 @@ def _update(bar: tqdm[Any]) -> Callable[[float, float], None]:
     return update
 
 
-def _sentence_table(pieces: Sequence[Piece]) -> pa.Table:
+def _sentence_table(part: Part) -> pa.Table:
     """Return the sentences of a novel's prose by chapters, without tags."""
-    columns: list[list[Any]] = [[], [], []]
-    store = parts_cache()
-    for block, is_prose, *about in prose_sentences(stored_part(piece, store) for piece in pieces):
-        tokens = [block.words[id_] for id_ in block.ids.tolist()]
-        ends = block.lengths.cumsum()
-        bounds = zip((ends - block.lengths)[is_prose].tolist(), ends[is_prose].tolist(), strict=True)
-        words = [" ".join(tokens[start:end]) for start, end in bounds]
-        for column, values in zip(columns, [*reversed(about), words], strict=True):
-            column.extend(values)
-    return pa.table([*columns, [""] * len(columns[0])], _SCHEMA)
+    is_prose, numbers, chapters = prose_sentences(part)
+    tokens = [part.words[id_] for id_ in part.ids.tolist()]
+    ends = part.lengths.cumsum()
+    bounds = zip((ends - part.lengths)[is_prose].tolist(), ends[is_prose].tolist(), strict=True)
+    words = [" ".join(tokens[start:end]) for start, end in bounds]
+    return pa.table([chapters.astype(np.int32), numbers.astype(np.int32), words, [""] * len(words)], _SCHEMA)
 
 
 def _tagged(chunk: tuple[pa.Table, str]) -> pa.Table:

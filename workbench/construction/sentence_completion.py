@@ -206,7 +206,7 @@ def questions(
                 f"the model {generator.name!r} was fitted on other texts than those passed",
                 hint="pass texts= what it was fitted on, so that words are counted there",
             )
-        folders = (corpus.folder, background.folder, generator.folder)
+        folders = (corpus.path, background.path, generator.folder)
         asked = Settings(*folders, frequency, minimum, alternates, best, seed)
         rare = rare_words(generator, background, frequency, minimum)
         foci = _foci(corpus, books, generator, rare, lengths, seed=seed)

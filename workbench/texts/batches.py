@@ -7,13 +7,11 @@ with the number of its last step, and several processes take different rows of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
@@ -31,99 +29,62 @@ _LONGEST = 256  # tokens before the target
 Words64 = npt.NDArray[np.uint64]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class EncodedText:
     """A tokenised text as ids, and the vocabulary that they count in.
 
     Ids 1 to V are the words of the vocabulary. A word outside it is 0 for a network; its *extended* id,
-    greater than V, distinguishes it from the others. Make one by `of`.
+    greater than V, distinguishes it from the others.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    vocabulary : int or sequence of str, default 60,000
+        The number of its most frequent words, or words, whose order is preserved. Words that do not occur get
+        ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) and duplicates are left out.
 
     Attributes
     ----------
     vocabulary : list of str (V,)
         The word of id 1 first; `n_words` is V + 1.
-    ids : uint32 array (n_tokens,)
-    id_of_type : uint32 array (types,)
-        Extended id of each of `ids`.
     counts : int64 array (V + 1,)
         How often each id occurs; ``counts[0]`` is all that is outside the vocabulary.
     is_word : bool array (V + 1 + unknown_types,)
         By extended id, whether there is a letter or a digit in the word. False for 0.
     starts, books, lower
         As :class:`workbench.texts.corpus.Corpus` has them.
-    info : dict
-        Sizes and digests, as JSON can hold them; `sha256` is that of the content.
+    sha256 : str
+        Digest of the content.
+
+    Raises
+    ------
+    DataError
+        If no word is left in the vocabulary, or one of them holds the end of a line.
     """
 
-    vocabulary: list[str]
-    ids: np.ndarray
-    id_of_type: np.ndarray
-    counts: Ints
-    is_word: Bools
-    starts: Ints
-    books: pd.DataFrame
-    info: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        """Set what follows from the rest."""
-        self.n_words, self.n_tokens = len(self.vocabulary) + 1, len(self.ids)
-        self.unknown_types = len(self.is_word) - self.n_words
-        self.sha256, self.lower = str(self.info["sha256"]), bool(self.info["lower"])
+    def __init__(self, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> None:
+        words = self.vocabulary = _words(corpus, vocabulary)
+        self._ids, self.books, self.lower = corpus.ids, corpus.books, corpus.lower
+        self.starts: Ints = corpus.starts
+        id_of_word = {word: number for number, word in enumerate(words, 1)}
+        ids = np.array([id_of_word.get(word, 0) for word in corpus.words], np.uint32)
+        outside = np.flatnonzero(ids == 0)  # the most frequent first
+        self.n_words, self.n_tokens, self.unknown_types = len(words) + 1, corpus.n_tokens, len(outside)
+        self.counts = np.zeros(self.n_words, np.int64)
+        np.add.at(self.counts, ids, corpus.counts)
+        ids[outside] = self.n_words + np.arange(len(outside))
+        self._id_of_type = ids  # extended id of each type of the corpus
+        by_id = ("", *words, *(corpus.words[number] for number in outside))
+        self.is_word = np.array([any(map(str.isalnum, word)) for word in by_id])
+        self.sha256 = stream_sha256(corpus.sha256, words, lower=corpus.lower)
 
     def __repr__(self) -> str:
         sizes = f"{self.n_tokens:,} tokens, {self.n_words - 1:,} words, {self.unknown_types:,} unknown types"
         return f"EncodedText({sizes}, {len(self.books):,} books)"
 
-    def read(self, start: int, stop: int) -> Ints:
-        """Return the extended ids of the text from `start` to `stop` - 1, both at least 0."""
-        return self.at(slice(start, stop))
-
     def at(self, positions: Ints | slice) -> Ints:
         """Return the extended ids at some places of the text, int64 of the same shape."""
-        ids: Ints = self.id_of_type[self.ids[positions]].astype(np.int64)
+        ids: Ints = self._id_of_type[self._ids[positions]].astype(np.int64)
         return ids
-
-    @classmethod
-    def of(cls, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> EncodedText:
-        """Return a corpus as the ids of a vocabulary.
-
-        Parameters
-        ----------
-        corpus : Corpus
-        vocabulary : int or sequence of str, default 60,000
-            The number of its most frequent words, or words, whose order is preserved. Words that do not occur
-            get ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) and duplicates are left out.
-
-        Raises
-        ------
-        DataError
-            If no word is left in the vocabulary, or one of them holds the end of a line.
-        """
-        words = _words(corpus, vocabulary)
-        id_of_word = {word: number for number, word in enumerate(words, 1)}
-        # the extended id of each type
-        table = np.array([id_of_word.get(word, 0) for word in corpus.words], np.uint32)
-        outside = np.flatnonzero(table == 0)  # the most frequent first
-        table[outside] = len(words) + 1 + np.arange(len(outside))
-        counts = np.zeros(len(words) + 1, np.int64)
-        np.add.at(counts, np.where(table > len(words), 0, table), corpus.counts)
-        by_id = ("", *words, *(corpus.words[number] for number in outside))
-        info = {
-            "corpus": corpus.sha256,
-            "lower": corpus.lower,
-            "tokens": corpus.n_tokens,
-            "sentences": corpus.n_sentences,
-            "books": len(corpus.books),
-            "vocabulary": len(words),
-            "unknown_tokens": int(counts[0]),
-            "unknown_types": len(outside),
-            "sha256": stream_sha256(corpus.sha256, words, lower=corpus.lower),
-        }
-        return cls(
-            vocabulary=words, ids=corpus.ids, id_of_type=table, counts=counts, info=info,
-            is_word=np.array([any(map(str.isalnum, word)) for word in by_id]), starts=corpus.starts,
-            books=corpus.books,
-        )  # fmt: skip
 
 
 def stream_sha256(corpus: str, words: Sequence[str], *, lower: bool) -> str:

@@ -1,8 +1,9 @@
-"""A training text as ids on disk: tokenised once, then read from disk for the same texts."""
+"""A text as ids in one file: tokenised once, then read from disk for the same texts."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import warnings
@@ -15,20 +16,16 @@ from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from workbench.datasets.books import Book
 from workbench.storage import cache, files, paths
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import read_parquet
 from workbench.texts.tokenise import Part, Tokeniser
 
-CORPUS_VERSION = 2
-"""Version of the files' format."""
-
-MANIFEST = "manifest.json"
-IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
-ROLES = "roles.u8"
+CORPUS_VERSION = 3
+"""Version of the file's format."""
 
 UNKNOWN_MARKS = frozenset({"<unk>", "<UNK>"})
 RESERVED = UNKNOWN_MARKS | {"<s>", "</s>"}
@@ -36,15 +33,26 @@ RESERVED = UNKNOWN_MARKS | {"<s>", "</s>"}
 
 _LINES = 1 << 18  # tokens that are written as lines at a time
 _BLOCK = 1 << 22  # ids that are renumbered at a time
+_INFO = b"workbench"  # the key of JSON in the metadata of a file
+_COLUMNS: dict[str, pa.DataType] = {
+    "ids": pa.uint32(), "starts": pa.int64(), "roles": pa.uint8(), "words": pa.string(), "counts": pa.int64(),
+}  # fmt: skip
+_BOOK_COLUMNS: dict[str, pa.DataType] = {
+    "book_id": pa.string(), "title": pa.string(), "first": pa.int64(), "sentences": pa.int64(),
+    "tokens": pa.int64(),
+}  # fmt: skip
+_SCHEMA = pa.schema(
+    {name: pa.large_list(data_type) for name, data_type in (_COLUMNS | _BOOK_COLUMNS).items()}
+)
 
 
 class Corpus:
-    """A tokenised text on disk.
+    """A tokenised text on disk: an Arrow file that is mapped into memory.
 
     Parameters
     ----------
-    folder : Path
-        Folder of its files, as :meth:`of` writes them.
+    path : Path
+        The file, as :meth:`of` writes it.
     name : str
         Name in messages.
 
@@ -54,7 +62,7 @@ class Corpus:
         All types by descending count, then by code points. None contains white space or NUL.
     counts : int64 array (types,)
     ids : uint32 array (tokens,)
-        The text as indices into `words`; mapped into memory.
+        The text as indices into `words`.
     starts : int64 array (sentences + 1,)
         Where each sentence starts in `ids`, and the end. No sentence is empty.
     roles : uint8 array (sentences,)
@@ -68,24 +76,23 @@ class Corpus:
         Digest of the content: ids, words, where sentences and books begin.
     """
 
-    def __init__(self, folder: Path, name: str = "") -> None:
-        content = _read_manifest(folder)
-        if content is None:
-            raise DataError("there is no corpus here, or it was changed", file=folder, hint="make it again")
-        self.folder, self.name = folder, name
-        cache.touch(folder)
-        with reading(folder, "this corpus", hint="make it again"):
+    def __init__(self, path: Path, name: str = "") -> None:
+        self.path, self.name = path, name
+        cache.touch(path)
+        with reading(path, "this corpus", hint="make it again"):
+            table = _opened(path).read_all()
+            content = _info(table.schema)
             self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
-            self.words = (folder / WORDS).read_bytes().decode().split("\n")
-            self.counts = np.fromfile(folder / COUNTS, "<i8")
-            self.starts = np.fromfile(folder / STARTS, "<i8")
-            self.roles = np.fromfile(folder / ROLES, "|u1")
-            self.ids = np.memmap(folder / IDS, "<u4", "r")
-            self.books = read_parquet(folder / BOOKS).to_pandas()
+            columns = {name: table[name].chunk(0).flatten() for name in _SCHEMA.names}
+            self.words: list[str] = columns["words"].to_pylist()
+            self.ids, self.starts, self.roles, self.counts = (
+                columns[name].to_numpy() for name in ("ids", "starts", "roles", "counts")
+            )
+            self.books: pd.DataFrame = pa.table({name: columns[name] for name in _BOOK_COLUMNS}).to_pandas()
         _IN_USE.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus, (self.folder, self.name)
+        return Corpus, (self.path, self.name)
 
     def __repr__(self) -> str:
         sizes = f"{self.n_tokens:,} tokens, {len(self.words):,} types, {self.n_sentences:,} sentences"
@@ -112,7 +119,7 @@ class Corpus:
     ) -> Corpus:
         """Return the corpus of texts; tokenise them if they are new.
 
-        A run that was killed continues where it stopped. Later runs only read and hash the texts.
+        Later calls only read and hash the texts.
 
         Parameters
         ----------
@@ -154,14 +161,13 @@ class Corpus:
         with files.temporary_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
             tokeniser.read(texts)
-            folder = home / cache.digest(tokeniser.key, str(lower))
+            path = home / cache.digest(str(CORPUS_VERSION), tokeniser.key, str(lower))
             corpus = None
             with contextlib.suppress(DataError):  # not there yet, or damaged
-                corpus = cls(folder, name)
+                corpus = cls(path, name)
             if corpus is None:
-                blocks = tokeniser.parts()
-                _write(folder, blocks, tokeniser.books, lower=lower)
-                corpus = cls(folder, name)
+                _write(path, tokeniser.parts(), tokeniser.books, lower=lower)
+                corpus = cls(path, name)
         cache.make_room()
         n_unknown = sum(corpus.counts[corpus.words.index(mark)] for mark in UNKNOWN_MARKS & set(corpus.words))
         if n_unknown:
@@ -182,11 +188,11 @@ class Corpus:
             if wanted(corpus.sha256, corpus.lower):
                 return corpus
         with contextlib.suppress(DataError):
-            for folder in files.list_folder(paths.cache_home() / "corpus"):
-                with contextlib.suppress(DataError), reading(folder):
-                    content = files.read_json(folder / MANIFEST)
+            for path in files.list_folder(paths.cache_home() / "corpus"):
+                with contextlib.suppress(DataError), reading(path):
+                    content = _info(_opened(path).schema)
                     if wanted(str(content["sha256"]), bool(content["lower"])):
-                        return cls(folder)
+                        return cls(path)
         return None
 
     def lines(self, vocabulary: Collection[str] | None = None) -> Iterator[str]:
@@ -222,7 +228,7 @@ class Corpus:
         removed = {book_ids} if isinstance(book_ids, str) else set(book_ids)
         if unknown := sorted(removed - set(self.books["book_id"])):
             problem = f"there is no book {unknown[0]!r} in this corpus"
-            raise DataError(problem, file=self.folder, hint="corpus.books lists them")
+            raise DataError(problem, file=self.path, hint="corpus.books lists them")
         remaining = self.books[~self.books["book_id"].isin(removed)]
         if len(remaining) == len(self.books):
             return self
@@ -230,10 +236,12 @@ class Corpus:
         rows = remaining.index.to_numpy().astype("<i8").tobytes()
         content = (self.sha256, self.roles.tobytes(), str(self.lower))
         key = cache.digest("without", str(CORPUS_VERSION), *content, repr(names), rows)
-        folder = paths.cache_home() / "corpus" / key
-        if _read_manifest(folder) is None:
-            _write(folder, self._of_books(remaining), names, lower=self.lower)
-        return Corpus(folder, self.name)
+        path = paths.cache_home() / "corpus" / key
+        with contextlib.suppress(DataError):
+            return Corpus(path, self.name)
+        blocks = (self.book_part(row)._replace(book=n) for n, row in enumerate(remaining.index))
+        _write(path, blocks, names, lower=self.lower)
+        return Corpus(path, self.name)
 
     def book_part(self, row: int) -> Part:
         """Return the sentences of the book in a row of `books`, with no types but its own."""
@@ -243,12 +251,6 @@ class Corpus:
         words = [self.words[number] for number in used.tolist()]
         return Part(row, words, ids.astype(np.uint32), np.diff(starts), self.roles[first : first + n])
 
-    def _of_books(self, books: pd.DataFrame) -> Iterator[Part]:
-        for number, (first, n) in enumerate(books[["first", "sentences"]].itertuples(index=False)):
-            starts = self.starts[first : first + n + 1]
-            roles = self.roles[first : first + n]
-            yield Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts), roles)
-
 
 _IN_USE: WeakSet[Corpus] = WeakSet()
 
@@ -256,62 +258,66 @@ Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
 """What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""
 
 
-def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a folder, None if it or one of its files is absent or incomplete."""
-    with contextlib.suppress(DataError), reading(folder):
-        content: dict[str, Any] = files.read_json(folder / MANIFEST)
-        files.check_sizes(folder, content["bytes"])
-        if content["version"] == CORPUS_VERSION:
-            return content
-    return None
+def _opened(path: Path) -> pa.RecordBatchFileReader:
+    """Open the file of a corpus; an error if it is not one, or incomplete."""
+    file = pa.ipc.open_file(pa.memory_map(str(path)))
+    if not file.schema.equals(_SCHEMA):
+        raise ValueError("it has other columns")
+    return file
 
 
-def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
+def _info(schema: pa.Schema) -> dict[str, Any]:
+    """Return what the metadata of a file say of its corpus."""
+    content: dict[str, Any] = json.loads(schema.metadata[_INFO])
+    return content
+
+
+def _write(path: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
     """Write a corpus in place of none, or of a damaged one; DataError if it has no token."""
     numbers: defaultdict[str, int] = defaultdict(count().__next__)
     counts = np.zeros(1 << 16, np.int64)
     lengths: list[np.ndarray] = []
     roles: list[np.ndarray] = []
-    size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
-    words: Sequence[str] | None = None
-    with files.atomic_folder(folder, replace=folder.exists()) as path:
-        with (path / IDS).open("wb") as file:
-            for block in blocks:
-                if block.words is not words:
-                    words = block.words
-                    types = map(str.lower, words) if lower else words
-                    local = np.fromiter(map(numbers.__getitem__, types), np.uint32, len(words))
-                    if len(numbers) > len(counts):
-                        counts = np.append(counts, np.zeros(len(numbers), np.int64))
+    sentences, tokens = np.zeros((2, len(books)), np.int64)
+    with files.atomic_path(path) as temporary:
+        ids_file = temporary.with_name("ids")
+        with ids_file.open("wb") as file:
+            for block in parts:
+                words = map(str.lower, block.words) if lower else block.words
+                local = np.fromiter(map(numbers.__getitem__, words), np.uint32, len(block.words))
+                if len(numbers) > len(counts):
+                    counts = np.append(counts, np.zeros(len(numbers), np.int64))
                 file.write(local[block.ids].astype("<u4", copy=False).tobytes())
-                np.add.at(counts, local, np.bincount(block.ids, minlength=len(words)))
+                np.add.at(counts, local, np.bincount(block.ids, minlength=len(local)))
                 lengths.append(block.lengths.astype(np.int64))
                 roles.append(block.roles)
-                size[:, block.book] += len(block.lengths), len(block.ids)
-        if not size[1].sum():
+                sentences[block.book] += len(block.lengths)
+                tokens[block.book] += len(block.ids)
+        if not tokens.sum():
             hint = "pass lines of words, books, or a path that holds some"
-            raise DataError("there is no word in this text, nothing to train on", hint=hint)
-        every = list(numbers)
-        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], every[number]))
-        _renumber(path / IDS, order, len(every))
-        (path / COUNTS).write_bytes(counts[order].astype("<i8").data)  # `tofile` sees no disk get full
+            raise DataError("there is no word in these texts", hint=hint)
+        types = list(numbers)
+        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], types[number]))
+        _renumber(ids_file, order, len(types))
+        ordered = [types[number] for number in order]
         starts = np.concatenate([[0], *lengths]).cumsum()
-        (path / STARTS).write_bytes(starts.astype("<i8").data)
-        (path / ROLES).write_bytes(np.concatenate(roles).tobytes())
-        (path / WORDS).write_text(
-            "\n".join(every[number] for number in order), encoding="utf-8", newline="\n"
-        )
-        columns = {"book_id": [name for name, _ in books], "title": [title for _, title in books]}
-        first = np.concatenate([[0], size[0].cumsum()[:-1]])
-        frame = pd.DataFrame(columns).assign(first=first, sentences=size[0], tokens=size[1])
-        frame.to_parquet(path / BOOKS, index=False)
-        digests = [sha256(path / name) for name in (IDS, STARTS, WORDS)]
-        content = cache.digest(*digests, first.astype("<i8").tobytes())  # not of Parquet, which has versions
-        manifest = {
-            "version": CORPUS_VERSION, "lower": lower, "tokens": int(size[1].sum()), "sha256": content,
-            "bytes": files.file_sizes(path),
-        }  # fmt: skip
-        (path / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        first = np.concatenate([[0], sentences.cumsum()[:-1]])
+        contents = (starts.astype("<i8").tobytes(), "\n".join(ordered).encode())
+        digests = [sha256(ids_file), *(hashlib.sha256(content).hexdigest() for content in contents)]
+        info = {"lower": lower, "sha256": cache.digest(*digests, first.astype("<i8").tobytes())}
+        columns: tuple[Any, ...] = (
+            np.memmap(ids_file, "<u4", "r"), starts, np.concatenate(roles), ordered, counts[order],
+            *zip(*books, strict=True), first, sentences, tokens,
+        )  # fmt: skip
+        lists = [
+            pa.LargeListArray.from_arrays(
+                pa.array([0, len(values)], pa.int64()), pa.array(values, column.type.value_type)
+            )
+            for values, column in zip(columns, _SCHEMA, strict=True)
+        ]
+        schema = _SCHEMA.with_metadata({_INFO: json.dumps(info)})
+        with pa.ipc.new_file(str(temporary), schema) as writer:
+            writer.write_table(pa.table(lists, schema=schema))
 
 
 def _renumber(path: Path, order: list[int], types: int) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ BLOCK = 1 << 17
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _BLANK = -1  # a missing answer
-_READ = 1 << 20  # tokens of a corpus that are read at a time
 _KNOWN = 1 << 21  # different tokens of a text whose words are cached
 _BRACKETS = frozenset({"-lrb-", "-rrb-", "-lsb-", "-rsb-", "-lcb-", "-rcb-"})
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ´`′", "'"))
@@ -127,7 +126,6 @@ class ItemWords:
         self.item = np.repeat(np.arange(len(items)), np.diff(self.first))  # (words,): the item of each word
         self.answered = np.ones(len(items), dtype=bool)  # (items,): whether the item has its answer
         self.answered[self.item[self.ids == _BLANK]] = False
-        self.longest = int(np.diff(self.first).max())  # words of the longest item
 
     def n_grams(self, n: int) -> Ints:
         """Return the places of all n-grams: those within one item and without a missing answer."""
@@ -139,45 +137,32 @@ class ItemWords:
 
 
 class TextReader:
-    """Read texts as numbers of words; remember where their books begin."""
+    """Read texts as numbers of words, book by book.
+
+    ``books`` has the number of each book by its id, ``words`` the number of words of each.
+    """
 
     def __init__(self, numbers: TokenNumbers) -> None:
         self.numbers = numbers
-        self.books: dict[str, int] = {}  # number of each book, by its id
-        self.words: list[int] = []  # number of words of each book
-        self._firsts: list[int] = []  # where each part of a book begins
-        self._book: list[int] = []  # the book of each part
-        self._length = 0
+        self.books: dict[str, int] = {}
+        self.words: list[int] = []
 
-    def read(self, texts: TokenisedTexts) -> Iterator[Words]:
-        """Yield the words of the texts, with a 0 between books."""
-        books = self._stored(texts) if isinstance(texts, Corpus) else self._streamed(texts)
+    def read(self, texts: TokenisedTexts, tail: int) -> Iterator[tuple[int, Words]]:
+        """Yield the number of a book, and a block of its words with the `tail` words before it."""
+        pieces = self._stored(texts) if isinstance(texts, Corpus) else self._streamed(texts)
         total = len(texts.ids) if isinstance(texts, Corpus) else None
-        previous = None
         with progress_bar(total, label="reading the texts", unit="tokens") as bar:
-            for book_id, numbers, n_tokens in books:
-                if book_id != previous:
-                    previous = book_id
-                    self._begin(book_id)
-                    yield np.zeros(1, dtype=np.int32)
-                self.words[self._book[-1]] += len(numbers)
-                self._length += len(numbers)
-                bar.update(n_tokens)
-                yield numbers
-
-    def books_at(self, positions: Ints) -> Ints:
-        """Return the number of the book at each of some places in ascending order."""
-        begin = max(0, bisect_right(self._firsts, int(positions[0])) - 1)
-        rows = np.searchsorted(self._firsts[begin:], positions, "right") - 1
-        return np.asarray(self._book[begin:])[rows]
-
-    def _begin(self, book_id: str) -> None:
-        number = self.books.setdefault(str(book_id), len(self.books))
-        if number == len(self.words):
-            self.words.append(0)
-        self._firsts.append(self._length)
-        self._book.append(number)
-        self._length += 1
+            for book_id, group in groupby(pieces, itemgetter(0)):
+                book = self.books.setdefault(str(book_id), len(self.books))
+                self.words += [0] * (len(self.books) - len(self.words))
+                block = np.empty(0, dtype=np.int32)
+                for _, numbers, n_tokens in group:
+                    self.words[book] += len(numbers)
+                    for start in range(0, len(numbers), BLOCK):
+                        before = block[max(0, len(block) - tail) :]
+                        block = np.concatenate([before, numbers[start : start + BLOCK]])
+                        yield book, block
+                    bar.update(n_tokens)
 
     def _streamed(self, books: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, Words, int]]:
         for book_id, words in books:
@@ -190,27 +175,14 @@ class TextReader:
         counts = np.array([len(words) for words in words_of_types], dtype=np.int64)
         flat = np.fromiter(chain.from_iterable(words_of_types), dtype=np.int32)
         first = np.cumsum(counts) - counts
-        starts, books = np.asarray(corpus.starts), corpus.books
-        columns = (books[name] for name in ("book_id", "first", "tokens"))
+        columns = (corpus.books[name] for name in ("book_id", "first", "tokens"))
         for book_id, sentence, n_tokens in zip(*columns, strict=True):
-            begin = int(starts[sentence])
-            for start in range(begin, begin + n_tokens, _READ):
-                ids = np.asarray(corpus.ids[start : min(start + _READ, begin + n_tokens)])
+            begin = int(corpus.starts[sentence])
+            for start in range(begin, begin + n_tokens, BLOCK):
+                ids = corpus.ids[start : min(start + BLOCK, begin + n_tokens)]
                 n = counts[ids]
                 positions = np.repeat(first[ids] - np.cumsum(n) + n, n) + np.arange(n.sum())
                 yield book_id, flat[positions], len(ids)
-
-
-def blocks(pieces: Iterator[Words], step: int, tail: int) -> Iterator[tuple[int, Words]]:
-    """Yield a stream in blocks of `step` words, each with the next `tail` words, and where they begin."""
-    offset, rest = 0, np.empty(0, dtype=np.int32)
-    for piece in pieces:
-        rest = np.concatenate([rest, piece])
-        while len(rest) >= step + tail:
-            yield offset, rest[: step + tail]
-            offset, rest = offset + step, rest[step:]
-    if len(rest):
-        yield offset, rest
 
 
 def word_codes(n: int) -> Hashes:

@@ -7,7 +7,7 @@ Brown et al. 2020, "Language Models are Few-Shot Learners", appendix C, also loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -89,9 +89,8 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8) -> Overlap:
     words = ngram_hash.ItemWords(items)
     matches = _Matches(words, n)
     reader = ngram_hash.TextReader(words.numbers)
-    step = max(ngram_hash.BLOCK, 4 * words.longest)
-    for offset, block in ngram_hash.blocks(reader.read(texts), step, words.longest):
-        matches.add(block, offset, reader.books_at)
+    for book, block in reader.read(texts, n - 1):
+        matches.add(block, book)
     if not sum(reader.words):
         raise DataError("the texts hold no word", hint="pass the text that the model is trained on")
     return matches.result(reader)
@@ -218,12 +217,12 @@ class _Matches:
         size = self._words.first[1:] - begin
         return begin[self._words.answered & (size > 0) & (size < self._n)]
 
-    def add(self, block: Words, offset: int, book: Callable[[Ints], Ints]) -> None:
-        """Add the matches in a block of the texts that begins at the word `offset`."""
+    def add(self, block: Words, book: int) -> None:
+        """Add the matches in a block of the words of a book."""
         for _, hashes in ngram_hash.rolling_hashes(self._codes[block], self._lengths):
-            positions, rows = self._set.find(hashes)
-            if len(positions):
-                self._new.append(_unique(book(positions + offset) * len(self._set.hashes) + rows))
+            _, rows = self._set.find(hashes)
+            if len(rows):
+                self._new.append(_unique(book * len(self._set.hashes) + rows))
         if sum(map(len, self._new)) > max(_MERGE, len(self._keys)):
             self._keys, self._new = _unique(np.concatenate([self._keys, *self._new])), []
 

@@ -1,4 +1,4 @@
-"""Novels and lines taken in, copied to disk in pieces, and cut into chapters, sentences and tokens.
+"""Novels and lines taken in, and cut into chapters, sentences and tokens.
 
 The numbers of sentences count all of a text, headings and rules between scenes too, so they are the same for
 whatever is made of it: training texts, passages and questions.
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from workbench.datasets.books import Book, books
 from workbench.items import text as wt
 from workbench.storage import cache, parallel
+from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 
@@ -35,14 +35,7 @@ Novels = str | Path | Book | Iterable[Path | Book]
 """A path, the name of a data set with books, a book, or several; read once, one book at a time."""
 
 _FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
-_SCHEMA = pa.schema(
-    {
-        "words": pa.list_(pa.string()),
-        "ids": pa.list_(pa.uint32()),
-        "lengths": pa.list_(pa.uint32()),
-        "roles": pa.list_(pa.uint8()),
-    }
-)
+_AT_ONCE = 64  # pieces whose tokens are in memory
 # Where a long text may be cut, the best first: at paragraphs of running text, at sentences of tokens.
 _CUTS = {
     False: (re.compile(r"\n\s*\n"), re.compile(r"[.!?][\"'”’)]*\s"), re.compile(r"\s")),  # noqa: RUF001 - quotes
@@ -83,9 +76,8 @@ class TextLayout(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of work: its digest, the number of its book, its position in the file in bytes, its layout."""
+    """A piece of a text: the number of its book, its place in the file in bytes, its layout."""
 
-    key: str
     book: int
     file: Path
     offset: int
@@ -97,7 +89,7 @@ class Part(NamedTuple):
     """Consecutive sentences of one book."""
 
     book: int  # its number
-    words: Sequence[str]  # the types that `ids` count in; parts may share one
+    words: Sequence[str]  # the types that `ids` count in
     ids: np.ndarray  # (tokens,), uint32
     lengths: np.ndarray  # (sentences,): tokens of each, none of them 0
     roles: np.ndarray  # (sentences,), uint8: `PROSE`, `OPENING`, `HEADING` or `RULE`
@@ -161,7 +153,7 @@ def has_sentence_lines(text: str) -> bool:
 
 
 class Tokeniser:
-    """Copies texts to a file, in pieces that processes cut into tokens, with a key for each.
+    """Copies texts to a file, in pieces that processes cut into tokens.
 
     The file must exist until all `parts` were read. `tokenised` overrides what books declare. ``books`` has
     id and title of each book (lines in a row are a book "lines"), ``pieces`` the pieces in the order of the
@@ -176,14 +168,14 @@ class Tokeniser:
     @property
     def key(self) -> str:
         """A digest of all that the tokens depend on."""
-        owners = [piece.book for piece in self.pieces]
-        return cache.digest(repr(self.books), repr(owners), *(piece.key for piece in self.pieces))
+        layouts = [(piece.book, piece.size, *piece.layout) for piece in self.pieces]
+        return cache.digest(str(TOKENISER_VERSION), repr(self.books), repr(layouts), sha256(self.path))
 
-    def read(self, texts: Any, *, lines: bool = True) -> None:
+    def read(self, texts: Any) -> None:
         """Copy all texts to the file; the errors are those of `checked_texts`."""
         n_groups = 0
         with self.path.open("wb") as file, progress_bar(label="reading", unit="B") as bar:
-            for book in _grouped(checked_texts(texts, lines=lines)):
+            for book in _grouped(checked_texts(texts)):
                 if isinstance(book, Iterator):
                     n_groups += 1
                     self.books.append(("lines" if n_groups == 1 else f"lines {n_groups}", ""))
@@ -199,59 +191,26 @@ class Tokeniser:
                     pieces = cut_into_pieces(text, layout)
                 for piece in pieces:
                     content = utf8(piece)
-                    key = cache.digest(str(TOKENISER_VERSION), repr(tuple(layout)), content)
                     position = (self.path, file.tell(), len(content))
-                    self.pieces.append(Piece(key, len(self.books) - 1, *position, layout))
+                    self.pieces.append(Piece(len(self.books) - 1, *position, layout))
                     file.write(content)
                     bar.update(len(content))
 
-    def by_book(self) -> Iterator[list[Piece]]:
-        """Yield the pieces of each book."""
-        return (list(group) for _, group in groupby(self.pieces, lambda piece: piece.book))
-
     def parts(self) -> Iterator[Part]:
-        """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
-        store = parts_cache()
-        parallel.run_chunks(
-            _store,
-            [(piece, store) for piece in self.pieces if not store.path(piece.key).is_file()],
-            in_process=sum(piece.size for piece in self.pieces) < _FEW,
-            label="tokenising",
-            size=lambda work: work[0].size,
-            unit="characters",
-        )
-        for piece in self.pieces:  # one at a time: a large text is not held in memory
-            yield stored_part(piece, store)
-        cache.make_room()
+        """Yield the tokens of every piece in order, some pieces at a time: a large text is not in memory."""
+        total = sum(piece.size for piece in self.pieces)
+        with progress_bar(total, label="tokenising", unit="characters") as bar:
+            for start in range(0, len(self.pieces), _AT_ONCE):
+                pieces = self.pieces[start : start + _AT_ONCE]
+                yield from parallel.run_chunks(tokenise, pieces, in_process=total < _FEW)
+                bar.update(sum(piece.size for piece in pieces))
 
 
-def parts_cache() -> cache.Cache:
-    """Return the cache of pieces that were cut."""
-    return cache.Cache("corpus-parts", _SCHEMA)
-
-
-def stored_part(piece: Piece, store: cache.Cache) -> Part:
-    """Return the sentences of a piece, from the cache where they are there.
-
-    Running text, which takes long to tokenise, is put there.
-    """
-    table = store.get(piece.key)
-    if table is None:
-        table = _tokenise(piece)
-        if not piece.layout.tokenised:
-            store.put(piece.key, table)
-    words, *arrays = (column.combine_chunks().values for column in table.columns)
-    return Part(piece.book, words.to_pylist(), *(array.to_numpy() for array in arrays))
-
-
-def prose_sentences(blocks: Iterable[Part]) -> Iterator[tuple[Part, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield the parts of a book: which of their sentences are prose, and of these number and chapter."""
-    first, chapter = 0, 0
-    for block in blocks:
-        is_prose = block.roles <= OPENING
-        chapters = chapter + np.isin(block.roles, (HEADING, OPENING)).cumsum()
-        yield block, is_prose, first + np.flatnonzero(is_prose), chapters[is_prose]
-        first, chapter = first + len(chapters), int(chapters[-1]) if len(chapters) else chapter
+def prose_sentences(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which sentences of a book are prose, and of these the numbers, and the chapters from 0 on."""
+    is_prose = part.roles <= OPENING
+    chapters = np.isin(part.roles, (HEADING, OPENING)).cumsum()
+    return is_prose, np.flatnonzero(is_prose), chapters[is_prose]
 
 
 def cut_into_pieces(text: str, layout: TextLayout, *, size: int = PIECE) -> Iterator[str]:
@@ -331,22 +290,19 @@ def n_chapters(text: str, *, tokenised: bool) -> int:
     return n
 
 
-def _tokenise(piece: Piece) -> pa.Table:
-    """Return the types of a piece, its tokens as indices into them, lengths and roles of its sentences."""
+def tokenise(piece: Piece) -> Part:
+    """Return the tokens of a piece."""
     with piece.file.open("rb") as file:
         file.seek(piece.offset)
         text = file.read(piece.size).decode()
-    if piece.layout.lines:
-        split = str.split if piece.layout.tokenised else lambda line: wt.tokenize(wt.without_emphasis(line))
-        lines = [words for line in text.split("\n") if (words := split(line))]
-        words, ids = _numbered(list(chain.from_iterable(lines)))
-        lengths = np.fromiter(map(len, lines), np.uint32)
-        roles = np.zeros(len(lengths), np.uint8)
-    else:
-        words, ids, lengths, roles = _cut(text, piece.layout)
-    columns = [pa.array(words, pa.string()), *map(pa.array, (ids, lengths, roles))]
-    lists = [pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column) for column in columns]
-    return pa.table(lists, schema=_SCHEMA)
+    if not piece.layout.lines:
+        return Part(piece.book, *_cut(text, piece.layout))
+    split = str.split if piece.layout.tokenised else lambda line: wt.tokenize(wt.without_emphasis(line))
+    lines = [words for line in text.split("\n") if (words := split(line))]
+    lengths = np.fromiter(map(len, lines), np.uint32)
+    return Part(
+        piece.book, *_numbered(list(chain.from_iterable(lines))), lengths, np.zeros(len(lengths), np.uint8)
+    )
 
 
 def _cut(text: str, layout: TextLayout) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
@@ -379,13 +335,6 @@ def _numbered(tokens: Sequence[str]) -> tuple[list[str], np.ndarray]:
     numbers: defaultdict[str, int] = defaultdict(count().__next__)
     ids = np.fromiter(map(numbers.__getitem__, tokens), np.uint32, len(tokens))
     return list(numbers), ids
-
-
-def _store(work: tuple[Piece, cache.Cache]) -> bool:
-    """Tokenise a piece and store the result, in the process that computes it."""
-    piece, store = work
-    store.put(piece.key, _tokenise(piece))
-    return True
 
 
 def utf8(text: str) -> bytes:

@@ -139,7 +139,7 @@ class Simple4Gram(Predictor):
         return [self._place.get(word, -1) for word in words]
 
     def _save(self, folder: Path) -> None:
-        shutil.copytree(self.corpus.folder, folder / "corpus")
+        shutil.copyfile(self.corpus.path, folder / "corpus")
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:

@@ -180,7 +180,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
             raise DataError(problem, hint=f"pass length={window}")
         corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
         checked_for = check_held_out(corpus, held_out)
-        stream = EncodedText.of(corpus, vocabulary)
+        stream = EncodedText(corpus, vocabulary)
         if lower not in {None, stream.lower}:
             message = f"expected texts with lower={lower}, got lower={stream.lower}"
             raise DataError(message, hint=f"pass lower={stream.lower}")

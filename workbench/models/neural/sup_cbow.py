@@ -188,7 +188,7 @@ class SupCBOW(Neural):
             lower-cased.
         """
         corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
-        stream = EncodedText.of(corpus, vocabulary)
+        stream = EncodedText(corpus, vocabulary)
         if cbow is None:
             cbow = CBOW.fit(
                 corpus, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
