@@ -12,7 +12,7 @@ from html_page import Page
 
 from workbench import charts
 from workbench.charts import chart_tables
-from workbench.charts.chart_tables import first_title, tables_html
+from workbench.charts.chart_tables import chart_name, tables_html
 
 FRAME = pd.DataFrame({"group": ["a", "b"], "share": [0.25, None], "n": [1200, 3]})
 
@@ -48,7 +48,8 @@ def test_any_other_chart_shows_its_data_sets():
     first, second = tables(made)
     assert first == [["Group", "Share", "n"], ["a", "0.25", "1,200"], ["b", "-", "3"]]
     assert [row[2] for row in second] == ["n", "9", "9"]
-    assert first_title(made.to_dict()) == "Shares"
+    assert chart_name(chart().to_dict()) == "Shares"
+    assert "<summary>Table</summary>" in tables_html(made.to_dict())
 
 
 def test_a_long_table_says_how_much_of_it_there_is(monkeypatch):
@@ -59,7 +60,12 @@ def test_a_long_table_says_how_much_of_it_there_is(monkeypatch):
 
 def test_a_chart_without_numbers_has_no_table():
     assert tables_html(chart(FRAME.iloc[:0]).to_dict()) == ""
-    assert first_title({}) == "Chart"
+    assert chart_name({}) == ""
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_chart_of_the_workbench_says_what_it_shows(name):
+    assert chart_name(CHARTS[name]("a text").to_dict())
 
 
 @pytest.mark.parametrize("name", CHARTS)

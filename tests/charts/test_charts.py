@@ -403,3 +403,12 @@ def test_tuning_shows_each_set_and_the_chosen_weight():
     other = pd.concat([trials.assign(flatness=0.5), trials.assign(flatness=1.0, accuracy=0.9, chosen=False)])
     assert max(r.get("accuracy", 0) for r in rows(charts.tuning(other))) == 0.2
     refused(charts.tuning, trials.drop(columns="chosen"))
+
+
+def test_charts_side_by_side_wrap_in_a_narrow_window():
+    pair = charts.side_by_side(charts.in_context(frame()), charts.target_classes(frame()))
+    data, metadata = pair._repr_mimebundle_()
+    vega = data["application/vnd.vega.v5+json"]
+    assert vega["layout"]["columns"] == {"signal": "columns"}
+    assert vega["description"] == "Target (or its lemma) elsewhere in the passage; Target class"
+    assert metadata.keys() == {"application/vnd.vega.v5+json"}

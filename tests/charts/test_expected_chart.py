@@ -92,7 +92,7 @@ def test_only_so_many_bars_are_drawn():
 def test_the_answer_has_a_colour_and_a_sign():
     one, two = panels(charts.expected(TABLE, items=ITEMS))
     assert [bar["answer"] for bar in one.bars] == [False, False, True, False]  # heron, Heron
-    assert [bar["end"] for bar in one.bars] == ["50 %", "25 %", "12.5 % ← answer", "0.4 %"]
+    assert [bar["end"] for bar in one.bars] == ["50.0 %", "25.0 %", "12.5 % ← answer", "0.40 %"]
     colour = one.spec["layer"][0]["encoding"]["color"]
     assert colour["condition"]["value"] == theme.PALETTE[1] != colour["value"]
     assert colour["condition"]["test"] == "datum.answer"
@@ -113,14 +113,14 @@ def test_answers_come_in_several_ways(how):
     one, two = panels(charts.expected(data, answers=given, items=ITEMS))
     assert [bar["word"] for bar in one.bars if bar["answer"]] == ["Heron"]
     assert two.below[0].startswith("answer: lamp")
-    assert (", rank 1,234, p = 0.0002 %" in two.below[0]) == (how == "predictions")
+    assert (", rank 1,234, p = 0.00020 %" in two.below[0]) == (how == "predictions")
 
 
 def test_predictions_say_all_by_themselves():
     chart = charts.expected(predicted(model="5-gram"))
     one, two = panels(chart)
     assert [bar["p"] for bar in one.bars] == pytest.approx(PROBABILITIES[0])
-    assert two.below == ["answer: mrs. tulley, rank 1,234, p = 0.0002 %"]
+    assert two.below == ["answer: mrs. tulley, rank 1,234, p = 0.00020 %"]
     assert "What 5-gram expects" in head(chart)
     run = SimpleNamespace(predictions=predicted(model="5-gram"))
     assert charts.expected(run).to_dict() == chart.to_dict()
@@ -128,7 +128,7 @@ def test_predictions_say_all_by_themselves():
 
 def test_an_answer_outside_the_vocabulary_is_said_to_be_there():
     (_, two) = panels(charts.expected(predicted(known=[True, False], rank=[3, 1001])))
-    assert two.below == ["answer: mrs. tulley, outside the vocabulary, p = 0.0002 %"]
+    assert two.below == ["answer: mrs. tulley, outside the vocabulary, p = 0.00020 %"]
     assert two.spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, 2, 3, 4, "line 0"]
 
 

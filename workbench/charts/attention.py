@@ -150,7 +150,8 @@ def attention_map(
     head = theme.chart_title(item.item_id, facts, width=width // 7)
     layers = alt.LayerChart(layer=[shades, outline, *lines, words])
     weights = table.loc[table["weight"].notna(), ["text", "weight"]]
-    return theme.themed(layers.properties(title=head, width=width, height=height), weights)
+    name = f"Attention of {attention.model}, {item.item_id}"
+    return theme.themed(layers.properties(title=head, width=width, height=height), name, weights)
 
 
 def _layout(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iterator[_Run]:

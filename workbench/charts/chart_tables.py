@@ -15,9 +15,9 @@ from workbench.render.tables import html_table
 MAX_ROWS = 500
 """Rows of a table, at most; charts hold aggregates, which are fewer."""
 
-_PARTS = ("layer", "hconcat", "vconcat", "concat")
 _DETAILS = Markup(
-    "<style>.wb-chart-data table{{border-collapse:collapse}}"
+    "<style>.jp-OutputArea:has(.wb-chart-data) .vega-embed .marks{{max-width:100%;height:auto}}"
+    ".wb-chart-data table{{border-collapse:collapse}}"
     ".wb-chart-data :is(th,td){{padding:1px 12px 1px 0;text-align:right;font-weight:normal}}</style>"
     '<details class="wb-chart-data" style="margin:2px 0 6px"><summary>Table{name}</summary>'
     '<div tabindex="0" role="region" aria-label="Table{name}" style="overflow:auto;max-height:400px">'
@@ -31,13 +31,13 @@ def tables_html(spec: Mapping[str, Any]) -> str:
     A chart of this package names its tables in ``usermeta``; those of another one are all its data sets.
     """
     tables = spec.get("usermeta", {}).get("datasets") or list(spec.get("datasets", {}).values())
-    title, content = first_title(spec), Markup("")
+    name, content = chart_name(spec), Markup("")
     for rows in filter(None, tables):
         columns = list(dict.fromkeys(name for row in rows[:MAX_ROWS] for name in row))
         cells = [[_text(row.get(name)) for name in columns] for row in rows[:MAX_ROWS]]
         notes = [f"The first {MAX_ROWS:,} of {len(rows):,} rows."] if len(rows) > MAX_ROWS else ()
         content += Markup(html_table(list(map(label, columns)), cells, notes=notes))  # noqa: S704 - escaped
-    return str(_DETAILS.format(name=f": {title}", tables=content)) if content else ""
+    return str(_DETAILS.format(name=f": {name}" if name else "", tables=content)) if content else ""
 
 
 def _text(value: Any) -> str:
@@ -46,19 +46,9 @@ def _text(value: Any) -> str:
     return quantity(value) if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
 
 
-def first_title(spec: Mapping[str, Any]) -> str:
-    """Return the title of a chart or of its first panel that has one; "Chart" if none has."""
-    return next((title for title in map(_title, _panels(spec)) if title), "Chart")
-
-
-def _panels(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    inner = [panel for key in _PARTS for panel in spec.get(key, ())]
-    inner += [spec["spec"]] if "spec" in spec else []
-    return [spec, *(panel for each in inner for panel in _panels(each))]
-
-
-def _title(spec: Mapping[str, Any]) -> str:
-    title = spec.get("title") or ""
+def chart_name(spec: Mapping[str, Any]) -> str:
+    """Return what a chart shows, or its title; "" without both."""
+    title = spec.get("description") or spec.get("title") or ""
     text = title.get("text", "") if isinstance(title, Mapping) else title
     return " ".join(text).strip() if isinstance(text, list) else str(text)
 

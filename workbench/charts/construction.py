@@ -103,4 +103,4 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
         labels = alt.Chart(text).mark_text(align="left", dx=5, color=theme.INK)
         labels = labels.encode(x="n:Q", y=y, text="label:N")
         panels.append(alt.layer(bars, labels, width=_WIDTH, height=_STEP * len(names)))
-    return theme.themed(alt.vconcat(*panels, spacing=18), counts)
+    return theme.themed(alt.vconcat(*panels, spacing=18), "What each step kept and dropped", counts)

@@ -16,6 +16,7 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.predictions.store import find_run
+from workbench.render.numbers import probability
 from workbench.storage.errors import DataError
 
 _Frames = list[tuple[str | None, pd.DataFrame]]  # frames of expected words, by the name of the argument
@@ -127,7 +128,7 @@ def expected(
     title = theme.chart_title(title_text, [note])
     title.frame = "bounds"
     chart = alt.VConcatChart(vconcat=rows, spacing=28, title=title)
-    return theme.themed(chart, data[["item_id", "model", "place", "word", "p"]])
+    return theme.themed(chart, title_text, data[["item_id", "model", "place", "word", "p"]])
 
 
 def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
@@ -225,7 +226,7 @@ def _panel(
 ) -> alt.LayerChart:
     word = str(answer.get("answer", "")).casefold()
     is_answer = (words["word"].str.casefold() == word) & bool(word)
-    ends = words["p"].map(_percent) + is_answer.map({True: f" {_SIGN}", False: ""})
+    ends = words["p"].map(probability) + is_answer.map({True: f" {_SIGN}", False: ""})
     words = words.assign(answer=is_answer, end=ends)
     below: list[str] = []
     if word and not is_answer.any():
@@ -268,7 +269,7 @@ def _answer_facts(answer: Mapping[str, Any], *, among: bool) -> list[str]:
     elif "rank" in answer:
         facts.append(f"rank {int(answer['rank']):,}")
     if "log_prob" in answer and not among:
-        facts.append(f"p = {_percent(float(np.exp(answer['log_prob'])))}")
+        facts.append(f"p = {probability(float(np.exp(answer['log_prob'])))}")
     return [fact.replace(" ", _HOLD) for fact in facts]
 
 
@@ -277,14 +278,6 @@ def _axis(top: float) -> alt.Axis:
     digits = max(0, int(np.ceil(-np.log10(step) - 2 - 1e-9)))
     ticks = [round(float(tick), 12) for tick in np.arange(0, top + step * 1e-9, step)]
     return alt.Axis(format=f".{digits}%", values=ticks, tickSize=4, grid=False)
-
-
-def _percent(p: float) -> str:
-    """Write a probability as a percentage of two or three digits."""
-    value = 100 * p
-    if value == 0 or value >= 1e-4:  # noqa: PLR2004 - below, a power of ten is easier to read
-        return f"{value:.3g} %" if value >= 1 else f"{value:.2g} %"
-    return f"{value:.1e} %".replace("e-0", "e-")
 
 
 def _word_text(word: str) -> str:

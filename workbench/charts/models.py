@@ -133,7 +133,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
                 title=panel_head(str(name), set_data, notes.get(str(name), "")),
             )
         )  # fmt: skip
-    return theme.panel_row(panels, data)
+    return theme.panel_row(panels, "Ranks of the answers", data)
 
 
 def _unranked_notes(data: pd.DataFrame) -> dict[str, str]:
@@ -219,14 +219,13 @@ def context_curve(
         set_data = set_data[list(CONTEXT_COLUMNS)].drop(columns="unit")
         return interval_curves(data, set_data, x, ("accuracy", "accuracy"), head=head, size=size)
 
+    chart_name = "Accuracy by the context that is read"
     if by_set:
         sets = data.groupby("set", sort=False)
-        return theme.panel_row(
-            [panel(set_data, panel_head(str(name), set_data), (_WIDTH, 240)) for name, set_data in sets], data
-        )
-    facts = [f"n = {counts(data['n'])}; bars: 95 % intervals"]
-    head = theme.chart_title("Accuracy by the context that is read", facts)
-    return theme.themed(panel(data, head, (_WIDTH + 120, 260)), data)
+        panels = [panel(set_data, panel_head(str(name), set_data), (_WIDTH, 240)) for name, set_data in sets]
+        return theme.panel_row(panels, chart_name, data)
+    head = theme.chart_title(chart_name, [f"n = {counts(data['n'])}; bars: 95 % intervals"])
+    return theme.themed(panel(data, head, (_WIDTH + 120, 260)), chart_name, data)
 
 
 def interval_curves(
@@ -323,7 +322,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     by = ("word_class", "missing word")
     size = (_WIDTH, 240)
     chart = interval_curves(data, data, x, ("accuracy", "accuracy"), by=by, n="questions", size=size)
-    return theme.themed(chart, data)
+    return theme.themed(chart, "Accuracy by the words of a memory", data)
 
 
 def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
@@ -358,10 +357,11 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     column = "n_context_sentences"
     x = (column, label(column), range(int(data[column].max()) + 1))
     guessed = [alt.Tooltip("n_guessed:Q", format=",", title="guessed")]
-    head = theme.chart_title("Context that is needed", [f"{counts(data['n'])} items; bars: 95 % (Wilson)"])
+    name = "Context that is needed"
+    head = theme.chart_title(name, [f"{counts(data['n'])} items; bars: 95 % (Wilson)"])
     size = (420, 280)
     chart = interval_curves(data, data, x, ("share", "items guessed"), tooltip=guessed, head=head, size=size)
-    return theme.themed(chart, data)
+    return theme.themed(chart, name, data)
 
 
 def _label(reads: Reads) -> str:
@@ -421,8 +421,9 @@ def influence_curve(
     if n_missing:
         facts.append(f"{n_missing:,} parts without a finite value are not counted")
     layers = [zero, *theme.curve_layers(base, value, axis)]
-    title = theme.chart_title("Influence by distance", facts)
-    return theme.themed(alt.LayerChart(layer=layers, width=420, height=240, title=title), data)
+    name = f"{label(value)} by distance"
+    title = theme.chart_title(name, facts)
+    return theme.themed(alt.LayerChart(layer=layers, width=420, height=240, title=title), name, data)
 
 
 # -- the curves of a training
@@ -465,7 +466,7 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
     if scores is not None:
         panels += [_score_curve(scores, name) for name in scores.columns.drop(["step", "tokens", "seconds"])]
     chart = alt.concat(*panels, columns=3, spacing=24)
-    return theme.themed(chart, points, *([] if scores is None else [scores]))
+    return theme.themed(chart, "Curves of the training", points, *([] if scores is None else [scores]))
 
 
 def training_html(training: Training) -> str:
@@ -549,7 +550,8 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     panels = [_trial_panel(data, "accuracy", parameter, float(best[parameter]))]
     if data["perplexity"].notna().any():
         panels.append(_trial_panel(data, "perplexity", parameter, float(best[parameter])))
-    return theme.panel_row(panels, data)
+    name = f"Trials of the {'weight of the cache' if parameter == 'weight' else parameter}"
+    return theme.panel_row(panels, name, data)
 
 
 def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float) -> alt.LayerChart:

@@ -127,7 +127,7 @@ def accuracy(
         panels.append(
             alt.layer(theme.interval_bars(base, shares), points, title=head, width=wide, height=260)
         )
-    return theme.panel_row(panels, data)
+    return theme.panel_row(panels, f"Accuracy by {label(by).lower()}", data)
 
 
 def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
@@ -193,9 +193,10 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     left_out = len(pair) - len(data)
     rest = f" ({left_out:,} without a finite log-probability left out)" if left_out else ""
     note = f"{len(data):,} items{rest}"
-    head = theme.chart_title(f"{label('log_prob', unit=True)} of the answer", [note])
+    name = f"{label('log_prob', unit=True)} of the answer"
+    head = theme.chart_title(name, [note])
     layers = alt.LayerChart(layer=[line.encode(x=x, y=y), marks])
-    return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head), table)
+    return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head), name, table)
 
 
 def waterfall(result: ProtocolRuns) -> alt.LayerChart:
@@ -265,9 +266,10 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     )
     level = 100 * result.comparison.sampling.level
     note = f"{result.comparison.n:,} items; in brackets: {level:g} % paired intervals (points)"
-    head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
+    name = f"{result.model}: accuracy by protocol"
+    head = theme.chart_title(name, [note])
     layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
-    return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head), frame)
+    return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head), name, frame)
 
 
 def _squares(data: pd.DataFrame, scale: alt.Scale) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import escape
 
 from workbench.charts import theme
-from workbench.charts.chart_tables import first_title, tables_html
+from workbench.charts.chart_tables import chart_name, tables_html
 from workbench.storage.errors import DataError, check_option
 from workbench.storage.files import write_atomic
 
@@ -174,7 +174,7 @@ def _page(spec: dict[str, Any], tables: str, inches: float | None, *, dark: bool
     ink, paper = theme.page_colours(dark=dark)
     values = {
         "digest": digest, "size": size, "script": script, "ink": ink, "paper": paper,
-        "scheme": "dark" if dark else "light", "title": escape(first_title(spec)),
+        "scheme": "dark" if dark else "light", "title": escape(chart_name(spec) or "Chart"),
         "chart": chart_html(spec, tables=tables),
     }  # fmt: skip
     return _PAGE % values

@@ -191,7 +191,7 @@ def _chart(
     marked_sets = set(marks["set"])
     notes = [f"{name}: {STAND_IN}" for name in frames if name in marked_sets and _is_stand_in(frames[name])]
     heading = _heading(title, data, notes, without=without)
-    return theme.themed(_bars(data, marks, heading=heading, **options), data, marks[_SOURCE])
+    return theme.themed(_bars(data, marks, heading=heading, **options), title, data, marks[_SOURCE])
 
 
 def _heading(
@@ -295,7 +295,8 @@ def figure_2(
     figure: alt.VConcatChart = alt.vconcat(row, theme.note_below(lines), spacing=16)
     if title:
         figure.title = theme.chart_title(title, [], width=90)
-    return theme.themed(figure, pd.concat(counts), pd.concat(sources))
+    name = title or "Targets in context, and their classes"
+    return theme.themed(figure, name, pd.concat(counts), pd.concat(sources))
 
 
 def _set_name(frame: pd.DataFrame, role: str) -> str:
@@ -475,9 +476,13 @@ def mention_distance(sets: Sets, *, width: int | None = None, title: str | None 
     """
     data = statistics.histogram(sets, "mention_distance", first=1, width=width)
     title = title or label("mention_distance", unit=True)
-    head = _heading(title, data, without="with no earlier mention", width=_LINE)
-    axis = "tokens from the target back to its last earlier mention"
-    return _histogram(data, head=head, axis=axis, share_title="share of targets with an earlier mention")
+    return _histogram(
+        data,
+        title,
+        without="with no earlier mention",
+        axis="tokens from the target back to its last earlier mention",
+        share_title="share of targets with an earlier mention",
+    )
 
 
 def lengths(
@@ -513,8 +518,10 @@ def lengths(
     printed = _published_means(frames, paper, quantity)
     rows += [(name, mean, _PAPER, f"{mean:g}") for name, mean in printed.items()]
     means = pd.DataFrame(rows, columns=["set", "mean", "kind", "text"])
-    heading = _heading(title or label(column, unit=True), data, without="without a value", width=_LINE)
-    return _histogram(data, head=heading, axis=unit, share_title="share of the passages", means=means)
+    title = title or label(column, unit=True)
+    return _histogram(
+        data, title, without="without a value", axis=unit, share_title="share of the passages", means=means
+    )
 
 
 def _dodge_bins(data: pd.DataFrame) -> pd.DataFrame:
@@ -531,8 +538,9 @@ def _dodge_bins(data: pd.DataFrame) -> pd.DataFrame:
 
 def _histogram(
     data: pd.DataFrame,
+    title: str,
     *,
-    head: alt.TitleParams,
+    without: str,
     axis: str,
     share_title: str,
     means: pd.DataFrame | None = None,
@@ -560,8 +568,9 @@ def _histogram(
     layers: list[Any] = [bars, error]
     if means is not None and len(means):
         layers += _mean_marks(means, names)
+    head = _heading(title, data, without=without, width=_LINE)
     chart = alt.LayerChart(layer=layers, width=_WIDTH, height=_HEIGHT, title=head)
-    return theme.themed(chart, data.drop(columns=["x", "x2"]), *([] if means is None else [means]))
+    return theme.themed(chart, title, data.drop(columns=["x", "x2"]), *([] if means is None else [means]))
 
 
 def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:

@@ -45,16 +45,18 @@ _NAMES = {
 }  # fmt: skip
 _RENDERER = "workbench"
 _SCRIPT = "_esm"  # of a widget
-_VEGA_LITE = "application/vnd.vegalite.v5+json"
+_VEGA_LITE, _VEGA = "application/vnd.vegalite.v5+json", "application/vnd.vega.v5+json"
+_LAB_VEGA_LITE = "5.21"  # what JupyterLab's Vega 5 draws
+_BESIDE = 230  # pixels of JupyterLab's window beside an output
 
 CONFIG: dict[str, Any] = {
     "background": "transparent",
     "font": FONT,
     "view": {"stroke": None},
     "axis": {
-        "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "titleFontSize": 12,
-        "titleFontWeight": "normal", "domainColor": INK, "tickColor": INK, "gridColor": INK,
-        "domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12,
+        "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "labelSeparation": 6,
+        "titleFontSize": 12, "titleFontWeight": "normal", "domainColor": INK, "tickColor": INK,
+        "gridColor": INK, "domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12,
     },
     "legend": {
         "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "titleFontSize": 11,
@@ -79,24 +81,25 @@ def colours(names: Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(names), range=[PALETTE[index % len(PALETTE)] for index in range(len(names))])
 
 
-def themed(chart: Chart, *tables: pd.DataFrame) -> Chart:
-    """Apply the look of this package to a new chart, and return it; `tables` are the numbers that it shows.
+def themed(chart: Chart, name: str, *tables: pd.DataFrame) -> Chart:
+    """Apply the look of this package to a new chart, and return it.
 
-    It is changed in place here and elsewhere, as a method such as ``properties`` copies each part of a chart
-    several times for each level above it: of a figure of three panels 130 times.
+    `name` says what it shows, to screen readers and above its numbers, which are in `tables`. It is changed
+    in place here and elsewhere, as a method such as ``properties`` copies each part of a chart several times
+    for each level above it: of a figure of three panels 130 times.
     """
-    return _with_look(chart, [alt.to_values(table)["values"] for table in tables])
+    return _with_look(chart, name, [alt.to_values(table)["values"] for table in tables])
 
 
-def _with_look(chart: Chart, tables: Sequence[Any]) -> Chart:
-    chart.config = alt.Config(**CONFIG)
+def _with_look(chart: Chart, name: str, tables: Sequence[Any]) -> Chart:
+    chart.description, chart.config = name, alt.Config(**CONFIG)
     chart.usermeta = {"embedOptions": EMBED, "look": _RENDERER, "datasets": list(tables)}
     return chart
 
 
-def panel_row(panels: Sequence[alt.LayerChart], table: pd.DataFrame) -> alt.HConcatChart:
+def panel_row(panels: Sequence[alt.LayerChart], name: str, table: pd.DataFrame) -> alt.HConcatChart:
     """Return panels side by side with one legend, as a chart of this package."""
-    return themed(joined_panels(panels), table)
+    return themed(joined_panels(panels), name, table)
 
 
 def joined_panels(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
@@ -146,7 +149,7 @@ def note_below(lines: Sequence[str]) -> alt.Chart:
 def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     """Return charts of this package side by side, as one chart.
 
-    Altair joins no charts that have a configuration; it is taken off and put on again.
+    In a notebook they stand one below the other where the window has no room for them side by side.
 
     Parameters
     ----------
@@ -159,14 +162,15 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     >>> chart = wb.charts.side_by_side(*bars)
     """
     bare = [chart.copy(deep=False) for chart in charts]
+    name = "; ".join(chart.description for chart in charts if isinstance(chart.description, str))
     tables = [
         table for chart in bare if isinstance(chart.usermeta, dict) for table in chart.usermeta["datasets"]
     ]
-    for chart in bare:
-        chart.config, chart.usermeta = alt.Undefined, alt.Undefined
+    for chart in bare:  # Altair joins no charts that have a configuration
+        chart.config, chart.usermeta, chart.description = alt.Undefined, alt.Undefined, alt.Undefined
     scale = alt.ScaleResolveMap(color="independent", shape="independent", xOffset="independent")
     row = alt.HConcatChart(hconcat=level_titles(bare), spacing=36, resolve=alt.Resolve(scale=scale))
-    return _with_look(row, tables)
+    return _with_look(row, name, tables)
 
 
 def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
@@ -344,5 +348,25 @@ def _render(spec: dict[str, Any], **options: Any) -> Any:
     live = {**complete(spec), "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
     if has_look(live):
         show_below(live)
-    metadata = {_VEGA_LITE: {"embed_options": {**EMBED, **(options.get("embed_options") or {})}}}
-    return {_VEGA_LITE: live, "image/svg+xml": picture(spec)}, metadata
+    drawn, form = picture(spec), _VEGA_LITE
+    if has_look(live) and "hconcat" in live:
+        live, form = _wrapping(live, float(drawn.partition('width="')[2].partition('"')[0])), _VEGA
+    metadata = {form: {"embed_options": {**EMBED, **(options.get("embed_options") or {})}}}
+    return {form: live, "image/svg+xml": drawn}, metadata
+
+
+def _wrapping(spec: dict[str, Any], width: float) -> dict[str, Any]:
+    """Return panels that take `width` pixels side by side as a Vega specification, which wraps in a window.
+
+    The number of columns is a fixed number in Vega-Lite, and a signal in Vega.
+    """
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    vega: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=_LAB_VEGA_LITE)
+    n = len(spec["hconcat"])
+    fitting = f"clamp(floor((windowSize()[0] - {_BESIDE}) / {width / n:.0f}), 1, {n})"
+    resized = {"events": {"source": "window", "type": "resize"}, "update": fitting}
+    vega["signals"] = [*vega.get("signals", []), {"name": "columns", "init": fitting, "on": [resized]}]
+    vega["layout"]["columns"] = {"signal": "columns"}
+    vega["autosize"] = {"type": "pad", "resize": True}
+    return vega
