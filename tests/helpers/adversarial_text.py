@@ -19,6 +19,7 @@ from workbench.evaluation.contamination import Contamination
 from workbench.evaluation.interchange.import_results import Imported
 from workbench.evaluation.paper import table
 from workbench.evaluation.significance import significance
+from workbench.items.notes import NotesTable
 from workbench.people.reports import curve
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.training.history import Training
@@ -173,6 +174,7 @@ PAGES = {case.view: case.hostile for case in CASES.values()} | {
     "Item": lambda text: items_of(text)[0],
     "Items": items_of,
     "Manifest": lambda text: Manifest(steps=[Step(text, 9, 4, {text: 3, f"{text} 2": 2}, unit=text)]),
+    "NotesTable": lambda text: NotesTable({"item_id": [text], "tags": [[text]], "note": [text]}),
     "ProtocolRuns": _protocols,
     "ResultsTable": lambda text: table("lambada", made(9, start="lambada/test", model=text), resamples=9),
     "Significance": lambda text: significance(predicted(text), predicted(text, seed=1), resamples=9),
