@@ -22,7 +22,7 @@ from workbench.render.tables import html_table
 from workbench.storage.errors import DataError, check_option
 
 _PROGRAMS = (lm_eval.LM_EVAL, inspect_log.INSPECT, lighteval.LIGHTEVAL)
-_FIRST = 10  # records that tell what a file is, and rows that a notebook shows
+_FIRST = 10  # records by which a file is recognised, and rows that a notebook shows
 _SLACK = 1e-9
 _HOW = {"id": "by id", "text": "by text", "letters": "by letters and digits"}
 _USUAL = {
@@ -58,7 +58,7 @@ class Imported:
     report : DataFrame
         Problems of single records: line, problem, text (its start), kept (false: left out).
     runs : tuple of Run
-        The stored runs, one a model.
+        The stored runs, one per model.
     """
 
     kind: str
@@ -128,21 +128,21 @@ def import_results(
     keep: bool = True,
     on_error: str = "raise",
 ) -> Imported:
-    """Import predictions of other programs, or of one's own.
+    """Import predictions of other programs, or your own.
 
     Parameters
     ----------
     source : path or DataFrame
-        A log of one record an item: lm-evaluation-harness (``--log_samples``), Inspect (``.json`` or
+        A log of one record per item: lm-evaluation-harness (``--log_samples``), Inspect (``.json`` or
         ``.eval``) or lighteval (``details_*.parquet``, 0.10 and later); or a table (CSV, JSON lines, Parquet,
         a frame) with a column for the item and one for the answer; or predictions, a frame as a model's
         `predict` returns it, or its Parquet file.
     items : Items, optional
         What the results are about; by default loaded with :func:`workbench.load`, where the table or log
-        tells which.
+        names them.
     model, variant : str, optional
         Name of the model, and the form of the text that it saw (``plain``, ``openai`` ...). Needed where the
-        file does not tell (the variant only if texts and items differ in case or tokens).
+        file does not say (the variant only if texts and items differ in case or tokens).
     columns : mapping, optional
         Names of columns of a table, such as ``{"item": "stimulus"}``: ``item`` (id or text of the item, whole
         or with a blank), ``prediction`` (the answer), ``model``, ``log_prob`` (its natural log-probability).
@@ -251,7 +251,7 @@ def _sample_log(
     if items is None:
         if (variant := file.variant or log.variant) is None:
             raise file.error(
-                f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
+                f"the task {log.task!r} does not say which form of LAMBADA's text was read",
                 'pass variant="openai" (running text) or variant="plain" (tokens, lower case), or items=',
             )
         items = records.load_items([("lambada", "test", variant)])
@@ -272,7 +272,7 @@ def _sample_log(
             templates.add(sample.template)
             answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}, texts=sample.texts))
     if log.n is not None and log.n != len(rows):
-        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(rows):,}", used=True)
+        notes.note(f"expected {log.n:,} passages, as in the results, got {len(rows):,}", used=True)
     matched, variants = records.resolve_variants(answers, items, notes, file.variant, log.variant)
     asked = items.frame.iloc[[match.item_index for match in matched]]
     logged = [match.row.fields["sample"] for match in matched]

@@ -70,10 +70,10 @@ def _sample(
     if len(scores) == 1:
         greedy = truth_of(next(iter(_listed(response.get("argmax_logits_eq_gold"))), None))
         if greedy is None:
-            raise ValueError("the response does not tell whether the answer was the greedy one")
+            raise ValueError("the response does not say whether the answer was the greedy one")
         return Sample(line, forms[0], target, scores[0], greedy, template, texts=forms)
     if scores and (len(scores) != len(choices) or not target):
-        raise ValueError(f"expected {len(choices)} log-likelihoods, one a choice, got {len(scores)}")
+        raise ValueError(f"expected {len(choices)} log-likelihoods, one per choice, got {len(scores)}")
     texts = _listed(response.get("text_post_processed") or response.get("text"))
     answer = choices[scores.index(max(scores))] if scores else next(filter(lm_eval.is_text, texts), None)
     if answer is None:

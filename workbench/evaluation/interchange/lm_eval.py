@@ -53,7 +53,7 @@ class Sample(NamedTuple):
     template: str | None  # form of the prompt, such as "{shots}{passage} ____. ->"
     answer: str | None = None  # the text that was generated, or the choice that was taken
     choices: tuple[str, ...] = ()
-    scores: tuple[float, ...] = ()  # one a choice, of those of `choices` that were scored
+    scores: tuple[float, ...] = ()  # one per choice, of those of `choices` that were scored
     texts: tuple[str, ...] = ()  # other forms of the text, by which the item may be found
 
 
@@ -86,7 +86,7 @@ class Log(NamedTuple):
 class Program(NamedTuple):
     """How the logs of a program are read: its name, and functions of records.
 
-    They tell whether a record is one of it, name its filters, read it, and say what a file tells of the run.
+    They recognise a record, name its filters, read it, and describe the run of a file.
     """
 
     name: str
@@ -232,7 +232,7 @@ def _chosen(fields: Mapping[str, Any], choices: Sequence[str]) -> dict[str, Any]
     responses = fields.get("filtered_resps") or fields.get("resps")
     pairs = [list(leaves([each])) for each in responses] if isinstance(responses, list) else []
     if len(pairs) != len(choices) or not all(pairs):
-        raise ValueError(f"expected {len(choices)} log-likelihoods, one a choice, got {len(pairs)}")
+        raise ValueError(f"expected {len(choices)} log-likelihoods, one per choice, got {len(pairs)}")
     scores = choice_scores(values[0] for values in pairs)
     answer = choices[scores.index(max(scores))]
     target = str(fields.get("target", "")).strip()
@@ -288,7 +288,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
         raise ValueError("the response has no log-likelihood")
     greedy = truth_of(values[1]) if len(values) > 1 else right
     if greedy is None:
-        raise ValueError("the response does not tell whether the answer was the greedy one")
+        raise ValueError("the response does not say whether the answer was the greedy one")
     if right is not None and right != greedy:
         raise ValueError(f"acc is {accuracy}, but the response says {greedy}")
     return log_prob, greedy

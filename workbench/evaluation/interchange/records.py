@@ -87,8 +87,8 @@ def read_records(path: Path, *, notes: list[str] | None = None) -> Iterator[File
 
     A note on the encoding or the sheet of a table is added to `notes`.
 
-    A bad record gives an error in its place, and reading goes on behind it where its end is known. Raise
-    DataError if there is no such file, or it is empty, no text, or broken as a whole.
+    A bad record gives an error in its place, and reading continues after it where its end is known. DataError
+    if the file is missing, empty, not text, or damaged as a whole.
     """
     data = read_bytes(path, "this file of results")
     if data.startswith(_PARQUET):
@@ -435,7 +435,7 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
     sets = {(path[0], path[1]) for path in paths if len(path) > 2 and path[0] in datasets.dataset_names()}  # noqa: PLR2004
     if not sets:
         hint = 'pass them: items=wb.load("lambada", "dev")'
-        problem = "no id tells which items these results are about"
+        problem = "expected ids of items such as lambada/dev/000017, got none"
         raise DataError(problem, file=notes.path, hint=hint)
     return load_items([(*names, variant) for names in sorted(sets)])
 

@@ -58,7 +58,7 @@ def convert(file: Path) -> Converted:
     """Return the folder of a GGUF file in the cache, made where it is missing: weights as single precision.
 
     The key is the digest of the whole file, with the versions of what converts it. Files beside it are not
-    read. Conversion needs memory for four bytes a weight. DataError if it is not a valid GGUF file, or its
+    read. Conversion needs four bytes of memory per weight. DataError if it is not a valid GGUF file, or its
     model or tokenizer cannot be converted exactly.
     """
     try:

@@ -195,7 +195,7 @@ class Prompt:
         return {name: getattr(self, name) for name in names} | {"digest": self._digest}
 
     def __repr__(self) -> str:
-        shots = f", {self.shots} examples{' an item' if self.per_item else ''}, seed {self.seed}"
+        shots = f", {self.shots} examples{' per item' if self.per_item else ''}, seed {self.seed}"
         return f"Prompt({self.template!r}{shots if self.shots else ''})"
 
     def _order(self, item_id: str) -> list[str]:
