@@ -129,8 +129,9 @@ class Predictor(ABC):
         ]
         if "path_or_name" in training:
             facts.append(f"weights={training['path_or_name']!r}")
-        if (n := training.get("tokens")) is not None:
-            facts.append(f"trained on {n:,} tokens")
+        for name, unit in (("tokens", "tokens"), ("number", "questions")):
+            if name in training:
+                facts.append(f"trained on {training[name]:,} {unit}")
         return f"{type(self).__name__}({', '.join(facts)})"
 
     @property
