@@ -7,6 +7,7 @@ import secrets
 import struct
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -121,6 +122,13 @@ def test_the_conversion_names_its_phases_and_counts_the_bytes_of_the_file(tiny, 
     shown = capfd.readouterr().err
     assert "Reading the tokenizer [00:00]" in shown
     assert re.search(r"Converting to float32 \(first use only\): 0 %\|.*\| 0 of \d+ kB", shown)
+
+
+def test_a_download_is_named_at_once(monkeypatch, capfd):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", Mock(side_effect=OSError("no network")))
+    refused(CausalLM, "somebody/model")
+    assert "Downloading somebody/model from the hub [00:00]" in capfd.readouterr().err
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
@@ -21,6 +21,7 @@ from workbench.models.pretrained.known import find_model
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option, reading
 from workbench.storage.files import read_json, write_atomic
+from workbench.storage.progress import progress_bar
 
 if TYPE_CHECKING:
     import torch
@@ -276,7 +277,7 @@ def _load_checkpoint(
     location = source if converted is None else str(converted.folder)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     hint = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
-    with reading(source, f"this {variant} model", hint=hint), no_bars():
+    with reading(source, f"this {variant} model", hint=hint), no_bars(), _download_bar(location, revision):
         config = transformers.AutoConfig.from_pretrained(location, **hub)
         _remove_choices_of_code(config, source, trust=trust_remote_code)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(location, **hub)
@@ -298,6 +299,15 @@ def _load_checkpoint(
         if variant == "causal":
             _check_causal(checkpoint, source)
     return checkpoint
+
+
+def _download_bar(source: str, revision: str | None) -> AbstractContextManager[object]:
+    """Return a bar that says that a model is downloaded; one that is here already has none."""
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - an extra
+
+    is_here = Path(source).exists() or try_to_load_from_cache(source, "config.json", revision=revision)
+    label, form = f"Downloading {source} from the hub", "{desc} [{elapsed}]"
+    return progress_bar(label=label, bar_format=form, shown=not is_here)
 
 
 def _identity(source: str, revision: str | None) -> tuple[str, str]:
