@@ -25,6 +25,7 @@ _MINUTE, _HOUR = 60, 3600  # seconds
 _MEGABYTES = 1e7  # bytes from which on they are shown as MB
 _FORMAT = "{desc}: {percentage:.0f} %|{bar}| {counted} [{elapsed}{estimate}{postfix}]"
 _WITHOUT_TOTAL = "{desc}: {counted} [{elapsed}{postfix}]"
+_PHASE = "{desc} [{elapsed}]"
 
 
 def say(value: Any, *, file: TextIO | None = None, end: str = "\n") -> None:
@@ -77,12 +78,14 @@ def progress_bar(
     where ``TQDM_DISABLE=1`` is set, nor within `report_progress`.
 
     `total` is the number of units, if known, `label` the text before the bar, `unit` what is counted, such as
-    ``"words"`` or ``"B"`` (bytes, shown as MB). After ten units the bar shows an estimate of the whole time,
-    from its own speed. `options` are those of ``tqdm``, such as ``initial`` for work that is resumed.
+    ``"words"`` or ``"B"`` (bytes, shown as MB); ``""`` names a phase in which nothing is counted. After ten
+    units the bar shows an estimate of the whole time, from its own speed. `options` are those of ``tqdm``,
+    such as ``initial`` for work that is resumed.
     """
     report = _REPORT.get()
     is_visible = shown and report is None and not is_silent()
-    settings: dict[str, Any] = {"leave": False, "bar_format": _FORMAT if total else _WITHOUT_TOTAL} | options
+    form = _FORMAT if total else _WITHOUT_TOTAL if unit else _PHASE
+    settings: dict[str, Any] = {"leave": False, "bar_format": form} | options
     shell = notebook_shell() if is_visible else None
     if shell is not None:
         output = {"file": _CellOutput(shell), "ncols": _WIDTH, "position": 0}

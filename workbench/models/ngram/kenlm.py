@@ -252,8 +252,8 @@ def fraction(log: bytes, fed: float) -> tuple[float, str]:
 def _bar(label: str) -> Iterator[Callable[[list[bytes], float], None]]:
     """Yield a function that shows progress by a log and the share of the text that was written."""
     seen = 0.0
-    options: dict[str, Any] = {"bar_format": "{desc}: {percentage:.0f} %|{bar}| [{elapsed}<{remaining}]"}
-    with progress_bar(100, label=label, **options) as bar:
+    form = "{desc}: {percentage:.0f} %|{bar}| [{elapsed}{estimate}]"
+    with progress_bar(100, label=label, bar_format=form) as bar:
 
         def show(log: list[bytes], fed: float) -> None:
             nonlocal seen

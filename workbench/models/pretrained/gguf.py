@@ -176,7 +176,7 @@ def _progress(n_bytes: int) -> Iterator[None]:
                 yield tensor
                 bar.update(int(tensor.n_bytes))
 
-    with progress_bar(label="Reading the tokenizer", bar_format="{desc} [{elapsed}]") as first:
+    with progress_bar(label="Reading the tokenizer", unit="") as first:
         original, converter.tqdm = converter.tqdm, counted
         try:
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
@@ -301,13 +301,12 @@ def _load_checkpoint(
     return checkpoint
 
 
-def _download_bar(source: str, revision: str | None) -> AbstractContextManager[object]:
+def _download_bar(source: str, revision: str | None) -> Any:
     """Return a bar that says that a model is downloaded; one that is here already has none."""
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - an extra
 
     is_here = Path(source).exists() or try_to_load_from_cache(source, "config.json", revision=revision)
-    label, form = f"Downloading {source} from the hub", "{desc} [{elapsed}]"
-    return progress_bar(label=label, bar_format=form, shown=not is_here)
+    return progress_bar(label=f"Downloading {source} from the hub", unit="", shown=not is_here)
 
 
 def _identity(source: str, revision: str | None) -> tuple[str, str]:
