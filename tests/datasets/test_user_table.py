@@ -157,8 +157,12 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, suffix, line, start):
     frame = pd.DataFrame(
         {"id": ["p1", "p2", "p3"], "text": ["The ___ ran.", "A ___ sat.", " "], "answer": "dog"}
     )
-    raised = refused(load, b.write_table(tmp_path / f"own{suffix}", frame))
+    path = b.write_table(tmp_path / f"own{suffix}", frame)
+    raised = refused(load, path)
     assert (raised.line, raised.problem[: len(start)]) == (line, start)
+    if suffix == ".parquet":
+        frame.set_index(pd.Index([7, 8, 9])).to_parquet(path)
+        assert refused(load, path).problem == raised.problem
 
 
 def test_a_text_file_is_read_as_passages_or_books(tmp_path):

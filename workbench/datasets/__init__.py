@@ -82,10 +82,10 @@ def load(
     >>> len(items), items[0].answer
     (222, 'Colonel')
     """
+    sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
     if is_table(dataset):
         if path is not None:
             raise DataError("the path of a table of your own comes first", hint="leave out path=")
-        sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
         names = {name: value for name, value in (("split", split), ("variant", variant)) if value is not None}
         return read_table(dataset, on_error=on_error, **names, **options)
     if options:
@@ -98,7 +98,6 @@ def load(
             hint=f'wb.load("lambada", path="{dataset}") reads passages, wb.books("{dataset}") novels',
         )
     dataset = sources.check_choice("data set", str(dataset), list(readers), "the workbench")
-    sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
     reader = load_extension(readers[dataset])
     items: Items = reader.load(split, variant=variant, path=path, on_error=on_error)
     return items

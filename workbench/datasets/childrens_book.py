@@ -166,15 +166,8 @@ def _texts(row: Mapping[str, Any], name: str, separator: str) -> list[str]:
 def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
     """Yield the lines of each question, each line with its number in the file."""
     numbered = enumerate(lines, 1)
-    for blank, group in groupby(numbered, key=lambda line: not line[1].strip()):
-        block: list[tuple[int, str]] = []
-        for line in () if blank else group:
-            if block and line[1].startswith("1 "):  # the blank line before it is missing
-                yield block
-                block = []
-            block.append(line)
-        if block:
-            yield block
+    groups = groupby(numbered, key=lambda line: not line[1].strip())
+    return (list(group) for is_blank, group in groups if not is_blank)
 
 
 def _question(block: list[tuple[int, str]], file: sources.File, item_id: str) -> Item:
@@ -196,9 +189,9 @@ def _question(block: list[tuple[int, str]], file: sources.File, item_id: str) ->
     if len(block) != N_CONTEXT + 1:
         raise wrong(f"the question ends after line {len(block)}, expected 21 lines", last)
     query, *columns = sentences.pop().split("\t")
-    if len(columns) not in {2, 3}:
+    if len(columns) != 3:  # noqa: PLR2004 - answer, nothing, candidates
         raise wrong(f"line 21 has {len(columns)} tabs, expected query, answer, nothing, candidates", last)
-    answer, listed = columns[0], columns[-1]
+    answer, _, listed = columns
     if query.count(BLANK) != 1:
         raise wrong(f"the query holds {BLANK} {query.count(BLANK)} times, expected once", last)
     candidates = _candidates(listed)

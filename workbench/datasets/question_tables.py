@@ -79,7 +79,7 @@ def in_file(error: DataError, path: Path, lines: Sequence[int] | None) -> DataEr
     if match is None:
         return DataError(error.problem, file=path, hint=error.hint)
     number, problem = int(match[1]), error.problem[match.end() :]
-    hint = f'{error.hint or "correct the row"}, or leave it out with on_error="skip"'
+    hint = f'{error.hint or "correct it"}, or leave the row out with on_error="skip"'
     if lines is not None and path.suffix.lower() in _WITH_LINES:
         return DataError(problem, file=path, line=lines[number], hint=hint)
     row = number + 1 if lines is None else lines[number]

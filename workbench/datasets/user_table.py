@@ -62,7 +62,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         raise problems[0]
     if path.suffix.lower() not in _TYPED:
         frame = _with_types(frame, _WORDS | {str(column).lower() for column in options.values()})
-    frame = index_as_columns(frame)
+    frame = index_as_columns(frame).reset_index(drop=True)
     if not options and set(ITEM_COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.concat(map(Items.from_parquet, paths)) if len(paths) > 1 else Items.from_parquet(path)
     notes = [note] if note else []
