@@ -196,13 +196,10 @@ def import_results(
     check_items(items, "import_results", optional=True)
     path = None if isinstance(source, pd.DataFrame) else Path(source)
     notes = Notes(path, on_error)
-    remarks: list[str] = []
     if isinstance(source, pd.DataFrame):
         results = records.frame_records(source)
     else:
-        results = list(records.read_records(Path(source), notes=remarks))
-    for remark in remarks:
-        notes.note(remark, used=True)
+        results = list(records.read_records(Path(source), notes))
     for result in results:
         if isinstance(result, DataError):
             notes.bad(result)
@@ -288,7 +285,7 @@ def _sample_log(
         prompt=log.prompt(templates), bos=log.bos,
     )  # fmt: skip
     info = {"task": log.task, **log.info} | ({} if name in {None, "none"} else {"filter": name})
-    return Imported(program.name, frame, _matched_items(items, matched), _matched(matched), info)
+    return _imported(program.name, frame, items, matched, info)
 
 
 def _filtered(
@@ -397,7 +394,7 @@ def _answers(file: _File, columns: Mapping[str, str]) -> Imported:
     frame = _frame(matched, items, variants, words, score_type=score_types, log_prob=log_probs)
     if problem := schema.note_marks(frame, words):
         notes.note(problem, used=True)
-    return Imported("answers", frame, _matched_items(items, matched), _matched(matched))
+    return _imported("answers", frame, items, matched, {})
 
 
 def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -> ResultRow:
@@ -486,12 +483,12 @@ def _frame(
     return schema.frame_of_answers(asked.assign(variant=list(variants)), words, columns, {})
 
 
-def _matched_items(items: Items, matched: Sequence[records.MatchedRow]) -> Items:
+def _imported(
+    kind: str, frame: pd.DataFrame, items: Items, matched: Sequence[records.MatchedRow], info: dict[str, Any]
+) -> Imported:
+    """Return predictions with the items that were matched, and how."""
     mask = np.zeros(len(items), dtype=bool)
     mask[[match.item_index for match in matched]] = True
-    return items.where(mask)
-
-
-def _matched(matched: Sequence[records.MatchedRow]) -> dict[str, int]:
     counts = Counter(match.how for match in matched)
-    return {label: counts[how] for how, label in _HOW.items() if counts[how]}
+    how = {label: counts[name] for name, label in _HOW.items() if counts[name]}
+    return Imported(kind, frame, items.where(mask), how, info)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.evaluation.interchange import lm_eval
-from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, mapping
+from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, listed, mapping
 from workbench.predictions.schema import same_word
 
 _RIGHT = {"C": True, "I": False, "P": False, "N": False}
@@ -43,8 +43,8 @@ def _sample(
         raise ValueError(f"the sample failed: {error.get('message')!s:.80}")
     metadata = mapping(fields.get("metadata"))
     question = _text_of(fields.get("input"), fields)
-    targets = [str(t).strip() for t in _listed(fields.get("target")) if isinstance(t, (str, int, float))]
-    choices = tuple(str(c).strip() for c in _listed(fields.get("choices")))
+    targets = [str(t).strip() for t in listed(fields.get("target")) if isinstance(t, (str, int, float))]
+    choices = tuple(str(c).strip() for c in listed(fields.get("choices")))
     if text is not None and not isinstance(metadata.get(text), str):
         raise ValueError(f"its metadata has no text {text!r}")
     score = _scores(fields).get(scorer or "")
@@ -72,10 +72,6 @@ def _sample(
     )
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
 def _text_of(content: Any, fields: Mapping[str, Any]) -> str | None:
     """Return the text of an input: itself, or that of the last message of the user."""
     if isinstance(content, list):
@@ -97,7 +93,7 @@ def _completion(fields: Mapping[str, Any]) -> str | None:
     output = mapping(fields.get("output"))
     if isinstance(output.get("completion"), str):
         return _text_of(output["completion"], fields)
-    for each in _listed(output.get("choices")):
+    for each in listed(output.get("choices")):
         content = mapping(mapping(each).get("message")).get("content")
         return _text_of([{"role": "user", "content": content}], fields)
     return None
@@ -129,7 +125,7 @@ def _log_of(_path: Path, fields: Mapping[str, Any]) -> Log:
     info = {"inspect_ai": mapping(packages).get("inspect_ai")}
     info |= {name: evaluation.get(name) for name in ("created", "solver")}
     messages = fields.get("messages")
-    system = [m for m in _listed(messages) if isinstance(m, Mapping) and m.get("role") == "system"]
+    system = [m for m in listed(messages) if isinstance(m, Mapping) and m.get("role") == "system"]
     if system:
         info["system_instruction"] = _text_of([{**system[0], "role": "user"}], fields)
     info = {name: value for name, value in info.items() if isinstance(value, str)}

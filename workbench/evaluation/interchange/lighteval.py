@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.evaluation.interchange import lm_eval
-from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, variant_of
+from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, listed, mapping, variant_of
 from workbench.evaluation.interchange.records import truth_of
 from workbench.predictions.schema import same_word
 from workbench.storage.errors import DataError
@@ -38,11 +38,7 @@ def _filters(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _metrics(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    return lm_eval.mapping(_field(fields, "metric"))
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+    return mapping(_field(fields, "metric"))
 
 
 def _sample(
@@ -53,28 +49,28 @@ def _sample(
     Raise ValueError if it has no query, or no response to one.
     """
     doc, response = _field(fields, "doc"), _field(fields, "model_response")
-    if [str(method).rpartition(".")[2] for method in _listed(doc.get("sampling_methods"))] == ["PERPLEXITY"]:
+    if [str(method).rpartition(".")[2] for method in listed(doc.get("sampling_methods"))] == ["PERPLEXITY"]:
         raise lm_eval.whole_passages()
-    query = doc.get("query") if text is None else lm_eval.mapping(doc.get("specific")).get(text)
+    query = doc.get("query") if text is None else mapping(doc.get("specific")).get(text)
     if not isinstance(query, str) or not query.strip():
         raise ValueError(f"its document has no {'query' if text is None else f'text {text!r}'}")
-    choices = [choice.strip() for choice in _listed(doc.get("choices")) if isinstance(choice, str)]
-    gold = next(iter(_listed(doc.get("gold_index"))), 0)
+    choices = [choice.strip() for choice in listed(doc.get("choices")) if isinstance(choice, str)]
+    gold = next(iter(listed(doc.get("gold_index"))), 0)
     gold = gold if isinstance(gold, int) else 0
     target = choices[gold] if 0 <= gold < len(choices) else ""
     forms = (f"{query.rstrip()} {target}", query)
     template = None
     if isinstance(prompt := response.get("input"), str):
         template = lm_eval.prompt_template(prompt, f"{query.rstrip()} {target or '_'}")
-    scores = lm_eval.choice_scores(_listed(response.get("logprobs")))
+    scores = lm_eval.choice_scores(listed(response.get("logprobs")))
     if len(scores) == 1:
-        greedy = truth_of(next(iter(_listed(response.get("argmax_logits_eq_gold"))), None))
+        greedy = truth_of(next(iter(listed(response.get("argmax_logits_eq_gold"))), None))
         if greedy is None:
             raise ValueError("the response does not say whether the answer was the greedy one")
         return Sample(line, forms[0], target, scores[0], greedy, template, texts=forms)
     if scores and (len(scores) != len(choices) or not target):
         raise ValueError(f"expected {len(choices)} log-likelihoods, one per choice, got {len(scores)}")
-    texts = _listed(response.get("text_post_processed") or response.get("text"))
+    texts = listed(response.get("text_post_processed") or response.get("text"))
     answer = choices[scores.index(max(scores))] if scores else next(filter(lm_eval.is_text, texts), None)
     if answer is None:
         raise ValueError("there is no response")
@@ -88,7 +84,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     """Return the log of a file of details, whose path is ``details/MODEL/TIME``."""
     match = _NAME.fullmatch(path.name)
     doc = _field(fields, "doc")
-    task = match["task"] if match else lm_eval.mapping(doc).get("task_name")
+    task = match["task"] if match else mapping(doc).get("task_name")
     folders = path.absolute().parent.parts
     model = None
     if match and "details" in folders:

@@ -364,6 +364,11 @@ def mapping(value: Any) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def listed(value: Any) -> list[Any]:
+    """Return a value that is a list; any other value, but for None, as a list of one."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
 def _arguments_of(config: Mapping[str, Any]) -> Mapping[Any, Any]:
     """Return the arguments of the model, which are written as a mapping or as ``name=value,name=value``."""
     arguments = config.get("model_args")

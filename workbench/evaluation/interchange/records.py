@@ -82,10 +82,10 @@ class Notes:
         return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
 
 
-def read_records(path: Path, *, notes: list[str] | None = None) -> Iterator[FileRecord | DataError]:
+def read_records(path: Path, notes: Notes) -> Iterator[FileRecord | DataError]:
     """Read the records of a file in order; the format is inferred from the content.
 
-    A note on the encoding or the sheet of a table is added to `notes`.
+    The encoding or the sheet of a table, where it is not the usual one, is noted.
 
     A bad record gives an error in its place, and reading continues after it where its end is known. DataError
     if the file is missing, empty, not text, or damaged as a whole.
@@ -189,10 +189,10 @@ def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
     return _inspect_records(log, sorted(samples, key=order), path)
 
 
-def _rows(table: TableFrame, notes: list[str] | None) -> Iterator[FileRecord | DataError]:
+def _rows(table: TableFrame, notes: Notes) -> Iterator[FileRecord | DataError]:
     """Return the rows of a table in their order, an error in place of one that cannot be read."""
-    if notes is not None and table.note:
-        notes.append(table.note)
+    if table.note:
+        notes.note(table.note, used=True)
     rows: dict[int, FileRecord | DataError] = {}
     for line, cells in zip(table.lines, table.frame.to_dict("records"), strict=True):
         rows[line] = FileRecord(line, {str(name): cell for name, cell in cells.items()})
@@ -430,7 +430,7 @@ def resolve_variants(
 
 
 def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:
-    """Load the items that ids such as ``lambada/dev/000017`` are of."""
+    """Load the data sets of ids such as ``lambada/dev/000017``."""
     paths = [item_id.strip().split("/") for item_id in ids if item_id]
     sets = {(path[0], path[1]) for path in paths if len(path) > 2 and path[0] in datasets.dataset_names()}  # noqa: PLR2004
     if not sets:
@@ -442,9 +442,7 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
 
 def load_items(sets: Iterable[tuple[str, str, str | None]]) -> Items:
     """Load the items of data sets, each named by data set, split and variant, as one."""
-    loaded = []
-    for dataset, split, variant in sets:
-        loaded.append(datasets.load(dataset, split, variant=variant))
+    loaded = [datasets.load(dataset, split, variant=variant) for dataset, split, variant in sets]
     return loaded[0] if len(loaded) == 1 else Items.concat(loaded)
 
 
