@@ -20,21 +20,8 @@ from typing import Any
 
 import lazy_loader
 
-_import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is used."""
-    if name == "protocols":
-        from workbench.probing.protocols import OPEN_COMPARISON  # noqa: PLC0415 - slow; it knows no widgets
-
-        OPEN_COMPARISON[:] = [_open_comparison]
-    return _import_name(name)
-
-
-def _open_comparison(*arguments: Any, **options: Any) -> Any:
-    return _import_name("compare")(*arguments, **options)
 
 
 def _training_html(training: Any) -> str:

@@ -108,7 +108,7 @@ def _protocols(text):
     model = wb.models.RandomWord("passage")
     model.name = text
     variants = [wb.load("sample", "test", variant=name)[:4] for name in ("plain", "capitalised")]
-    return wb.protocols(model, variants, text=["plain", "capitalised"], resamples=20)
+    return wb.protocols(model, variants, [{"text": "plain"}, {"text": "capitalised"}], resamples=20)
 
 
 CHARTS = {

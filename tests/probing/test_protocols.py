@@ -1,7 +1,8 @@
 """Protocols of one model, beside a plain loop over transformers' own model."""
 
 from dataclasses import replace
-from itertools import pairwise
+from functools import cache
+from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
@@ -47,12 +48,18 @@ def encoded(plain, item, protocol):
     return ids, len(head)
 
 
+@cache
 @torch.inference_mode()
+def log_probs_of(plain, ids):
+    """Return the log-probabilities after each sub-token, and the best sub-tokens."""
+    log_probs = plain.model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    return log_probs, log_probs.argmax(-1).tolist()
+
+
 def counted(plain, item, protocol):
     """Return whether an answer is right under a protocol, and its log-probability."""
     ids, n = encoded(plain, item, protocol)
-    log_probs = plain.model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
-    best = log_probs.argmax(-1).tolist()
+    log_probs, best = log_probs_of(plain, tuple(ids))
     each = [log_probs[k - 1, ids[k]].item() for k in range(n, len(ids))]
     if protocol.unit == "last-token":
         return best[-2] == ids[-1], each[-1]
@@ -66,9 +73,9 @@ def answers(plain, context, protocol):
     words = [plain.writes(context), *wb.load("sample", variant="openai")[:9].frame["answer"]]
     for first in words:
         ids, n = encoded(plain, made_item("x", context, first), protocol)
-        for extra in range(len(ids) - n + 2):
-            head = ids[: n + extra]
-            best = int(plain.model(torch.tensor([head])).logits[0, -1].argmax())
+        for end in range(n, len(ids) + 1):
+            head = ids[:end]
+            best = log_probs_of(plain, tuple(ids))[1][end - 1]
             yield plain.tokenizer.decode([*head, best])[len(plain.tokenizer.decode(ids[:n])) :].strip()
 
 
@@ -143,18 +150,17 @@ def evaluated(folders, chosen, tmp_path_factory):
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
         encode = CausalScorer.contexts
 
-        def counting(scorer, ids):
+        def counting(scorer, ids, **options):
             passes.append(len(ids))
-            return encode(scorer, ids)
+            return encode(scorer, ids, **options)
 
         patch.setattr(CausalScorer, "contexts", counting)
         items = chosen["bytes"]
         upper = Items.from_records(
             replace(item, variant="upper", text=item.text[:5].upper() + item.text[5:]) for item in items
         )
-        result = wb.protocols(
-            causal(folders("bytes")), [items, upper], text=["openai", "upper"], unit=UNITS, resamples=100
-        )
+        steps = [{"text": text, "unit": unit} for unit, text in product(UNITS, ("openai", "upper"))]
+        result = wb.protocols(causal(folders("bytes")), [items, upper], steps, resamples=100)
         yield result, items, passes
 
 
@@ -166,130 +172,108 @@ def test_the_units_of_a_text_are_counted_from_one_pass(evaluated):
 
 def test_a_step_has_the_interval_of_the_paired_test_and_the_items_that_it_turned(evaluated):
     result, items, _ = evaluated
-    assert [protocol.changes(other) for protocol, other in pairwise(result.path)] == [
-        ["text"], ["unit"], ["unit"],
-    ]  # fmt: skip
-    table = result.waterfall
-    assert table["factor"].tolist() == ["first", "text", "unit", "unit", "total"]
-    ends = [(0, 1), (1, 2), (2, 3), (0, 3)]
-    for step, (before, after) in zip((1, 2, 3, 0), ends, strict=True):
-        runs = [result.runs[result.path[k]] for k in (after, before)]
-        row = table.iloc[step or 4]
-        test = significance(*runs, resamples=100)
+    table, runs = result.table, list(result.runs.values())
+    assert table["factor"].tolist() == ["first", "text", "text, unit", "text", "text, unit", "text", "total"]
+    assert table["before"].tolist()[2:4] == ["upper, whole-word", "openai"]
+    assert table["after"].tolist()[-2:] == ["upper", "upper, last-token"]
+    assert table["step"].tolist() == [0, 1, 2, 3, 4, 5, pd.NA]
+    for row, (before, after) in enumerate([*pairwise(range(6)), (0, 5)], start=1):
+        test = significance(runs[after], runs[before], resamples=100)
         expected = (test.difference, *test.interval, test.n_only_a, test.n_only_b)
         names = ("difference", "difference_low", "difference_high", "n_gained", "n_lost")
-        assert tuple(row[list(names)]) == pytest.approx(expected)
-        right = [run.predictions.set_index("item_id")["correct"] for run in runs]
-        flips = result.flips(step).set_index("item_id")["change"]
-        expected = {
-            name: "gained" if right[0][name] else "lost" for name in items.frame["item_id"]
-            if right[0][name] != right[1][name]
-        }  # fmt: skip
-        assert flips.to_dict() == expected
-        log_probs = [run.predictions.set_index("item_id")["log_prob"] for run in runs]
-        ratio = np.exp(-(log_probs[0] - log_probs[1]).mean())
-        if step == 1:  # the same unit on both sides
-            assert row["perplexity_ratio"] == pytest.approx(ratio)
-        else:
-            assert pd.isna(row["perplexity_ratio"])
-    assert len(result.flips(3)) > 0
-    view = result.compare(3)
-    assert set(view.selection.frame["item_id"]) == set(result.flips(3)["item_id"])
+        assert tuple(table.iloc[row][list(names)]) == pytest.approx(expected)
+    assert table["n_gained"].sum() > 0
+    for row, run in enumerate(runs):
+        predictions = run.predictions
+        assert table["accuracy"].iloc[row] == pytest.approx(predictions["correct"].mean())
+        log_probs = predictions["log_prob_uncorrected" if row in {2, 3} else "log_prob"]
+        assert table["perplexity"].iloc[row] == pytest.approx(np.exp(-log_probs.mean()))
+    view = wb.compare(result.items, runs, state={"where": "disagreement > 0"})
+    turned = {name for name in items.frame["item_id"] if len({run_right(run, name) for run in runs}) == 2}
+    assert set(view.selection.frame["item_id"]) == turned
     view.close()
-    view = result.compare()
-    assert len(view.comparison.labels) == len(result.path) == len(set(view.comparison.labels))
-    view.close()
-    assert "from one protocol to the other" in result._repr_html_()
-    for step in (4, -1, "1"):
-        refused(result.flips, step)
+    assert "by protocol" in result._repr_html_()
+
+
+def run_right(run, item_id):
+    """Return whether a run has the right answer of an item."""
+    return run.predictions.set_index("item_id")["correct"][item_id]
 
 
 def test_runs_are_found_again_as_those_of_the_model_itself(folders, no_data):
     items = wb.load("sample")[:3]
     model = causal(folders("bytes"))
     run = wb.predict(items, causal(folders("bytes"), correct="last-token"))
-    result = wb.protocols(model, items, unit=["word", "last-token"], beginning="tokenizer")
+    result = wb.protocols(model, items, [{"unit": "word"}, {"unit": "last-token"}])
     assert [each.run for each in result.runs.values()][1] == run.run
     assert len(list((no_data / "runs").iterdir())) == 2
     newline = causal(folders("bytes"), prompt=Prompt(beginning="newline"))
-    again = wb.protocols(model, items, unit="word", beginning=["tokenizer", "newline"])
-    assert again.runs[again.path[1]].run == wb.predict(items, newline).run
+    again = wb.protocols(model, items, [{"unit": "word", "beginning": "newline"}, {"unit": "word"}] * 2)
+    assert [each.run for each in again.runs.values()] == [
+        wb.predict(items, newline).run, next(iter(result.runs.values())).run,
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("no_data")
-def test_a_step_of_the_waterfall_has_the_perplexities_of_the_table(folders, chosen):
-    result = wb.protocols(
-        causal(folders("bytes")), chosen["bytes"], text="openai", unit="last-token",
-        beginning=["tokenizer", "newline"], resamples=20,
-    )  # fmt: skip
-    before, after = result.table["perplexity"]
-    assert result.waterfall["perplexity_ratio"].iloc[1] == pytest.approx(after / before)
-    assert before != after
-
-
-@pytest.mark.usefixtures("no_data")
-def test_combinations_without_a_meaning_are_left_out_or_an_error(folders):
+def test_words_of_a_vocabulary_and_examples(folders):
     items, model = wb.load("sample")[:3], causal(folders("bytes"))
     words = ["the", "door", "cat", *items.frame["answer"]]
-    filters, units = ["none", "vocabulary", "stop-words"], ["whole-word", "word"]
-    result = wb.protocols(model, items, filter=filters, unit=units, vocabulary=words)
-    assert [protocol.filter for protocol in result.path] == ["none", "vocabulary", "stop-words"]
-    assert {(protocol.unit, protocol.filter) for protocol in result.skipped} == {
-        ("word", "vocabulary"), ("word", "stop-words"),
-    }  # fmt: skip
-    frame = result.runs[result.path[2]].predictions
+    steps = [{}, {"filter": "vocabulary"}, {"filter": "stop-words"}, {"shots": 1}]
+    result = wb.protocols(model, items, steps, vocabulary=words, examples=wb.load("sample")[5:9])
+    assert [(protocol.filter, protocol.shots) for protocol in result.runs] == [
+        ("none", 0), ("vocabulary", 0), ("stop-words", 0), ("none", 1),
+    ]  # fmt: skip
+    frame = list(result.runs.values())[2].predictions
     assert set(frame["filter"]) == {"stop-words"}
     assert set(frame["vocabulary_size"]) == {len(set(words) - {"the"})}
-    shots = wb.protocols(model, items, shots=[0, 1], examples=wb.load("sample")[5:9], template="{text}")
-    assert shots.path[1].shots == 1
-    listed = [{}, {"text": "plain detokenised", "unit": "last-token"}]
-    assert [each.unit for each in wb.protocols(model, items, listed).path] == [
-        "whole-word", "whole-word", "last-token",
-    ]  # fmt: skip
-    for options in (
-        {"text": "openai"},
-        {"unit": "last-token", "filter": "stop-words", "vocabulary": words},
-        {"filter": "stop-words"},
-        {"shots": 2},
-        {"unit": []},
-        {"units": "word"},
-        {"protocols": []},
-        {"protocols": [{"units": "word"}]},
-        {"protocols": listed, "unit": "word"},
+
+
+@pytest.mark.usefixtures("no_data")
+def test_protocols_that_cannot_be_followed_are_refused(folders):
+    items, model = wb.load("sample")[:3], causal(folders("bytes"))
+    words = ["the", "door", "cat", *items.frame["answer"]]
+    for protocols, options in (
+        ([{"text": "openai"}], {}),
+        ([{}, {"unit": "last-token", "filter": "stop-words"}], {"vocabulary": words}),
+        ([{"filter": "vocabulary", "space": "context"}], {"vocabulary": words}),
+        ([{"filter": "stop-words"}], {}),
+        ([{"shots": 2}], {}),
+        ([{"units": "word"}], {}),
+        ([{"unit": "tokens"}], {}),
+        ([], {}),
     ):
-        refused(wb.protocols, model, items, **options)
-    refused(ScoringProtocol, unit="tokens")
+        refused(wb.protocols, model, items, protocols, **options)
+    assert wb.runs().empty
     refused(causal, folders("bytes"), vocabulary=words, prompt=Prompt(space="context"))
-    refused(wb.protocols, model, [items, items])
+    refused(wb.protocols, model, [items, items], [{}])
     other = wb.load("sample", variant="capitalised")
     shifted = Items.from_records(
         replace(one, item_id=two.item_id) for one, two in zip(other[3:6], items, strict=True)
     )
-    refused(wb.protocols, model, [items, shifted])
+    refused(wb.protocols, model, [items, shifted], [{}])
 
 
 @pytest.mark.usefixtures("no_data")
 def test_a_model_of_words_is_evaluated_on_the_variants_alone():
     variants = [wb.load("sample", variant=name)[:8] for name in ("plain", "capitalised")]
     model = RandomWord("passage")
-    result = wb.protocols(model, [variants[0], variants[1][1:]], text=["plain", "capitalised"])
+    result = wb.protocols(model, [variants[0], variants[1][1:]], [{}, {"text": "capitalised"}])
     assert len(result.comparison.items) == 7
-    assert "1 items are left out" in " ".join(result.waterfall.attrs["note"])
-    refused(wb.protocols, model, variants[0], unit="last-token")
+    assert "1 items are left out" in " ".join(result.table.attrs["note"])
+    refused(wb.protocols, model, variants[0], [{"unit": "last-token"}])
 
 
 def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
     items = wb.load("sample", variant="openai")
     items = Items.from_records(sorted(items, key=lambda item: len(item.text))[:2])
     model = CausalLM(smollm)
-    result = wb.protocols(model, items, text="openai", unit=["whole-word", "last-token"])
-    assert len(result.path) == 2
+    result = wb.protocols(model, items, [{"unit": "whole-word"}, {"unit": "last-token"}])
     plain = Plain.__new__(Plain)
     plain.tokenizer, plain.model = model._checkpoint.tokenizer, model._checkpoint.model
     plain.over = torch.from_numpy(model._scorer.subwords.ends)
-    for protocol in result.path:
+    for protocol, run in result.runs.items():
         expected = [counted(plain, item, protocol) for item in items]
-        frame = result.runs[protocol].predictions
+        frame = run.predictions
         assert frame["correct"].tolist() == [right for right, _ in expected]
         np.testing.assert_allclose(frame["log_prob"], [value for _, value in expected], atol=1e-3)
 
@@ -298,10 +282,11 @@ def test_the_bars_of_a_waterfall_go_from_accuracy_to_accuracy(evaluated):
     result, items, _ = evaluated
     spec = wb.charts.waterfall(result).to_dict()
     [data] = spec["datasets"].values()
-    right = [result.runs[protocol].predictions["correct"].mean() for protocol in result.path]
+    right = [run.predictions["correct"].mean() for run in result.runs.values()]
     ends = [(0, right[0]), *pairwise(right), (0, right[-1])]
     assert [(row["start"], row["end"]) for row in data] == [pytest.approx(pair) for pair in ends]
     kinds = ["rises" if b > a else "falls" if b < a else "accuracy" for a, b in pairwise(right)]
     assert [row["kind"] for row in data] == ["accuracy", *kinds, "accuracy"]
     assert data[0]["label"] == "first\nopenai, whole-word"
+    assert data[2]["label"] == "text, unit\nupper, whole-word \N{RIGHTWARDS ARROW} openai, word"
     assert f"{len(items)} items" in str(spec["title"])

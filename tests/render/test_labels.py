@@ -32,7 +32,7 @@ SHOWN = {
     "charts": PANELS,
     "surprisal": surprisal.SURPRISAL_COLUMNS,
     "influence": influence.INFLUENCE_COLUMNS,
-    "protocols": (*protocols.WATERFALL, *protocols.FACTORS),
+    "protocols": (*protocols.PROTOCOL_COLUMNS, *protocols.FACTORS),
     "context curve": context_accuracy.CONTEXT_COLUMNS,
 }
 

@@ -216,11 +216,12 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     Examples
     --------
     >>> variants = [wb.load("sample", "test", variant=name) for name in ("plain", "capitalised")]
-    >>> chart = wb.charts.waterfall(wb.protocols(ngram, variants, text=["plain", "capitalised"]))
+    >>> protocols = [{"text": "plain"}, {"text": "capitalised"}]
+    >>> chart = wb.charts.waterfall(wb.protocols(ngram, variants, protocols))
     """
-    table: Any = getattr(result, "waterfall", None)
+    table: Any = getattr(result, "table", None)
     theme.check_table(table, ("factor", "after"), "the effect of protocols", "pass what wb.protocols returns")
-    frame = table[table["factor"] != "total"].drop(columns=["perplexity_ratio"])
+    frame = table[table["factor"] != "total"]
     frame = frame.astype({f"difference_{end}": "float64" for end in ("low", "high")})  # NaN where not known
     accuracy = frame["accuracy"].to_numpy(dtype=float)
     first = {"label": f"first\n{frame['after'].iloc[0]}", "start": 0.0, "end": accuracy[0]}

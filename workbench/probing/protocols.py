@@ -1,19 +1,18 @@
-"""One model under several evaluation protocols, and the effect of each rule."""
+"""One model under several evaluation protocols, and the effect of each change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import pairwise, permutations, product
-from typing import Any, Literal, NamedTuple, get_args
+from itertools import pairwise
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from workbench.evaluation.align import align
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
 from workbench.models.pretrained.causal import CausalLM, Scoring
@@ -27,15 +26,14 @@ from workbench.storage.errors import DataError, check_option, check_value
 Unit = Literal["whole-word", "word", "last-token"]
 Words = Literal["none", "vocabulary", "stop-words"]
 
-WATERFALL = (
-    "step", "factor", "before", "after", "accuracy", "difference", "difference_low", "difference_high",
-    "n_gained", "n_lost", "perplexity_ratio", "perplexity_ratio_low", "perplexity_ratio_high",
+PROTOCOL_COLUMNS = (
+    "step", "factor", "before", "after", "accuracy", "accuracy_low", "accuracy_high", "difference",
+    "difference_low", "difference_high", "n_gained", "n_lost", "perplexity", "perplexity_low",
+    "perplexity_high",
 )  # fmt: skip
-"""Columns of `ProtocolRuns.waterfall`."""
+"""Columns of `ProtocolRuns.table`."""
 
-OPEN_COMPARISON: list[Callable[..., Any]] = []
-"""What opens a comparison in JupyterLab; widgets are not known here."""
-
+_CHANGES = (*PROTOCOL_COLUMNS[2:4], *PROTOCOL_COLUMNS[7:12])
 _CORRECT = {"whole-word": "whole-word", "word": "greedy", "last-token": "last-token"}
 _DETOKENISED = " detokenised"
 _SAME = 0.9  # least share of answers that variants of the same items have in common
@@ -64,18 +62,18 @@ class ScoringProtocol:
         """Variant of the items."""
         return self.text.removesuffix(_DETOKENISED)
 
-    @property
-    def is_detokenised(self) -> bool:
-        """Whether tokens are joined."""
-        return self.text.endswith(_DETOKENISED)
-
     def changes(self, other: ScoringProtocol) -> list[str]:
         """Return the factors whose values differ."""
         return [name for name in FACTORS if getattr(self, name) != getattr(other, name)]
 
+    def __str__(self) -> str:
+        """Return the text, the unit, and the unusual settings."""
+        names = [name for name in ScoringProtocol().changes(self) if name not in {"text", "unit"}]
+        return ", ".join([self.text, self.unit, *(f"{name} {getattr(self, name)}" for name in names)])
+
 
 FACTORS = tuple(each.name for each in fields(ScoringProtocol))
-"""Names of the factors, in the order in which they are changed."""
+"""Names of the factors."""
 
 
 @dataclass(frozen=True)
@@ -85,172 +83,87 @@ class ProtocolRuns:
     Attributes
     ----------
     items : Items (n,)
-        Settings of the first protocol, as far as all variants have them.
+        Items in the variant of the first protocol, as far as all variants have them.
     runs : dict of ScoringProtocol to Run
-    path : tuple of ScoringProtocol
-        Protocols of the waterfall, from the first to the last.
-    skipped : dict of ScoringProtocol to str
-        Combinations that were left out, and why.
+        In the order of the protocols.
     """
 
     items: Items = field(repr=False)
-    runs: dict[ScoringProtocol, Run] = field(repr=False)
-    path: tuple[ScoringProtocol, ...]
-    skipped: dict[ScoringProtocol, str] = field(default_factory=dict, repr=False)
+    runs: dict[ScoringProtocol, Run]
     notes: tuple[str, ...] = field(default=(), repr=False)
-    drawing: dict[str, Any] = field(default_factory=dict, repr=False)  # level, resamples and seed
-
-    @property
-    def table(self) -> Table:
-        """One row a protocol: the factors that differ, and accuracy and perplexity with their intervals.
-
-        The perplexity is of what is predicted: of ``unit="word"``, of the sub-tokens, whatever follows them.
-        """
-        names = [name for name in FACTORS if len({getattr(each, name) for each in self.runs}) > 1]
-        rows = []
-        for protocol, run in self.runs.items():
-            measured = evaluate(_of_unit(run, protocol.unit), **self.drawing).iloc[0].to_dict()
-            rows.append({name: getattr(protocol, name) for name in FACTORS} | measured)
-        frame = pd.DataFrame(rows).drop(columns=["model"])
-        frame.attrs["note"] = (*self.notes, *self._method())
-        columns = (
-            *(TableColumn(name, tooltip=_TOOLTIPS[name]) for name in names),
-            TableColumn("n", "count"),
-            with_interval("accuracy", "share"),
-            with_interval("perplexity", "perplexity"),
-        )
-        return Table(frame, TableLayout(f"{self.model} by protocol", columns))
+    sampling: dict[str, Any] = field(default_factory=dict, repr=False)  # level, resamples and seed
 
     @property
     def model(self) -> str:
         """Name of the model without the settings of its protocols."""
-        run = self.runs[self.path[0]]
+        run = next(iter(self.runs.values()))
         return str(run.info["training"].get("pretrained", run.model))
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The predictions of the path for the items of all; log-probabilities are of what is predicted."""
-        runs = [_of_unit(self.runs[each], each.unit) for each in self.path]
-        made = align(self.items, runs, **self.drawing)
-        common = made.mask.all(axis=0)
-        return made if common.all() else align(made.items.where(common), runs, **self.drawing)
+        """The predictions for the items that all runs have; log-probabilities are of what is predicted."""
+        runs = [_of_unit(run, protocol.unit) for protocol, run in self.runs.items()]
+        aligned = align(self.items, runs, **self.sampling)
+        common = aligned.mask.all(axis=0)
+        return aligned if common.all() else align(aligned.items.where(common), runs, **self.sampling)
 
-    @property
-    def waterfall(self) -> Table:
-        """One row a step of the path: the change, and its effect on the same items.
+    @cached_property
+    def table(self) -> Table:
+        """One row per protocol: accuracy and perplexity, and the change from the protocol before it.
 
         Row 0 is the first protocol, and the last row the change from the first to the last one (``factor``
-        "total"). Columns: ``step``, ``factor``, ``before``, ``after`` (values of the factor), ``accuracy``
-        after the step, ``difference`` with its paired interval, ``n_gained`` and ``n_lost`` (items that
-        became right and wrong), and ``perplexity_ratio`` (after divided by before) with its interval; null
-        where the unit changes or one side has no log-probabilities.
+        "total"). Columns: ``step``, ``factor``, ``before``, ``after`` (values of the factors that changed),
+        ``accuracy``, ``difference`` with its paired interval, ``n_gained`` and ``n_lost`` (items that became
+        right and wrong), and ``perplexity`` of what is predicted: for the unit "word" of the sub-tokens,
+        whatever follows them.
         """
-        made, last = self.comparison, len(self.path) - 1
+        comparison, protocols = self.comparison, list(self.runs)
+        measured = comparison.table().reindex(columns=[*PROTOCOL_COLUMNS[4:7], *PROTOCOL_COLUMNS[-3:]])
+        last = len(protocols) - 1
         ends = [*pairwise(range(last + 1)), (0, last)] if last else []
-        accuracy = made.shares.mean(axis=1)
-        first = {"step": 0, "factor": "first", "after": _describe(self.path[0]), "accuracy": accuracy[0]}
-        rows: list[dict[str, Any]] = [first]
-        if ends:
-            pairs = np.array([(after, before) for before, after in ends]).T
-            tests = made.tests(pairs)
-            mean, *bounds = made.log_prob_intervals(pairs)
-            for number, (before, after) in enumerate(ends):
-                sides = self.path[before], self.path[after]
-                changed = _changed_factors(*sides) if number < last else ("total", *map(_describe, sides))
-                each = (tests.difference, tests.low, tests.high, tests.only_a, tests.only_b)
-                values = [accuracy[after], *(column[number] for column in each)]
-                if sides[0].unit == sides[1].unit:
-                    values += list(np.exp(-np.array([mean, *bounds[::-1]])[:, number]))
-                step = number + 1 if number < last else None
-                rows.append(dict(zip(WATERFALL, (step, *changed, *values), strict=False)))
-        frame = pd.DataFrame(rows, columns=list(WATERFALL))
-        texts, numbers = dict.fromkeys(WATERFALL[1:4], "str"), dict.fromkeys(WATERFALL[4:], "Float64")
-        frame = frame.astype(texts | numbers | dict.fromkeys(("step", "n_gained", "n_lost"), "Int64"))
-        frame.attrs |= {"note": (*self.notes, *self._method()), "model": self.model, "n": made.n}
-        columns = (
+        tests = comparison.tests(np.array(ends, dtype=np.int64).reshape(-1, 2).T[::-1])
+        rows = [{"step": 0, "factor": "first", "after": str(protocols[0])} | dict(measured.iloc[0])]
+        for number, (before, after) in enumerate(ends):
+            sides, names = (protocols[before], protocols[after]), protocols[before].changes(protocols[after])
+            row = {"step": number + 1, "factor": ", ".join(names)}
+            texts = [", ".join(str(getattr(side, name)) for name in names) for side in sides]
+            if number == last:
+                row, texts = {"step": None, "factor": "total"}, [str(side) for side in sides]
+            columns = (tests.difference, tests.low, tests.high, tests.only_a, tests.only_b)
+            changes = [*texts, *(column[number] for column in columns)]
+            rows.append(row | dict(zip(_CHANGES, changes, strict=True)) | dict(measured.iloc[after]))
+        frame = pd.DataFrame(rows, columns=list(PROTOCOL_COLUMNS))
+        types = dict.fromkeys(PROTOCOL_COLUMNS[1:4], "str") | dict.fromkeys(PROTOCOL_COLUMNS[4:], "Float64")
+        frame = frame.astype(types | dict.fromkeys(("step", "n_gained", "n_lost"), "Int64"))
+        level, resamples, seed = comparison.sampling
+        intervals = f"{comparison.n:,} items; {100 * level:g} % intervals by {comparison.units.by}."
+        frame.attrs["note"] = (*self.notes, intervals, f"{resamples:,} replicates, seed {seed}.")
+        table_columns = (
             TableColumn("step", "count"),
-            TableColumn("factor", tooltip="The rule that changed."),
-            *(TableColumn(name, tooltip=f"Value {name} the step.") for name in ("before", "after")),
-            TableColumn("accuracy", "share"),
+            TableColumn("factor"),
+            TableColumn("after", heading="Protocol, or value of the factor"),
+            with_interval("accuracy", "share"),
             with_interval("difference", "points", tooltip="Change in accuracy, with its paired interval."),
             TableColumn("n_gained", "count"),
             TableColumn("n_lost", "count"),
-            with_interval("perplexity_ratio", "quantity"),
+            TableColumn("perplexity", "perplexity"),
         )
-        return Table(frame, TableLayout(f"{self.model}: from one protocol to the other", columns))
-
-    def flips(self, step: int) -> pd.DataFrame:
-        """Return the items whose outcome changed in a step of the waterfall, one row an item.
-
-        Steps count from 1; 0 compares the first protocol with the last. Columns: ``item_id``, ``answer``, the
-        predictions ``before`` and ``after``, and ``change``: "gained" or "lost".
-        """
-        before, after = self._ends(step)
-        made = self.comparison
-        right = made.correct[[before, after]]
-        rows = np.flatnonzero(right[0] != right[1])
-        words = {
-            name: [column[row] for row in rows]
-            for name, column in (("before", made.words(before)), ("after", made.words(after)))
-        }
-        columns = {"item_id": [made.item_ids[row] for row in rows]}
-        columns |= {"answer": [made.answers[row] for row in rows], **words}
-        return pd.DataFrame({**columns, "change": np.where(right[1][rows], "gained", "lost")})
-
-    def compare(self, step: int | None = None, **options: Any) -> Any:
-        """Open `wb.compare` on the protocols of the waterfall; a click on two lists the changed items.
-
-        With a `step`, as for `flips`: on its two protocols, and the items of which one of them has the right
-        answer. Options are those of :func:`workbench.compare`.
-        """
-        if not OPEN_COMPARISON:
-            raise DataError("there is nothing to open a comparison with", hint="use wb.protocols")
-        if step is not None:
-            options = {"state": {"where": "disagreement > 0"}} | options
-        chosen = self.path if step is None else [self.path[end] for end in self._ends(step)]
-        return OPEN_COMPARISON[0](self.items, [self.runs[protocol] for protocol in chosen], **options)
-
-    def _ends(self, step: int) -> tuple[int, int]:
-        last = len(self.path) - 1
-        expected = f"a step from 1 to {last}, or 0 for all of them; one protocol alone has no step"
-        check_value("step", step, last > 0 and step in range(last + 1), expected)
-        return (int(step) - 1, int(step)) if step else (0, last)
-
-    def _method(self) -> list[str]:
-        made = self.comparison
-        level, resamples, seed = made.sampling
-        return [
-            f"{made.n:,} items; {100 * level:g} % intervals by {made.units.by}.",
-            f"{resamples:,} replicates, seed {seed}.",
-            *(f"Left out, {_describe(protocol)}: {why}." for protocol, why in self.skipped.items()),
-        ]
+        return Table(frame, TableLayout(f"{self.model} by protocol", table_columns))
 
     def _repr_html_(self) -> str:
-        return f"{self.waterfall.to_html()}{self.table.to_html()}"
-
-
-_TOOLTIPS = {
-    "text": "Form of the text that the model reads.",
-    "unit": "What has to be right: the word and its end, its sub-tokens, or the last sub-token.",
-    "filter": "What the prediction is chosen from: anything, a vocabulary, or that without stop words.",
-    "beginning": "What stands before the text.",
-    "space": "With what the space before the word is encoded.",
-    "shots": "Examples before the passage.",
-    "template": "Template of the prompt.",
-}
+        return self.table.to_html()
 
 
 def protocols(
     model: Predictor,
     items: Items | Iterable[Items],
-    protocols: Sequence[Mapping[str, Any]] | None = None,
+    protocols: Sequence[Mapping[str, Any]],
     *,
     vocabulary: Any = None,
     examples: Items | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-    **factors: Any,
 ) -> ProtocolRuns:
     """Evaluate a model under several protocols, and measure the effect of each change on its accuracy.
 
@@ -261,20 +174,9 @@ def protocols(
         the variants of the text, and counted as they always are.
     items : Items, or several
         Items of one variant, or of several variants of the same texts, matched by ``item_id``.
-    protocols : sequence of dict, optional
-        Factors of each protocol, such as ``{"text": "openai", "unit": "word"}``, in the order of the
-        waterfall. Between two that differ in several factors, the waterfall has
-        the protocols that change one factor after the other.
-    vocabulary : optional
-        Words to choose from, as of `CausalLM`: needed by ``filter="vocabulary"`` and ``"stop-words"``.
-    examples : Items, optional
-        Examples to draw from: needed by ``shots``.
-    level, resamples, seed : float, int, int
-        Confidence level of the intervals, number of replicates, and the seed of these and of the examples.
-    **factors
-        Instead of `protocols`: one value or a list of values of each factor. All combinations are evaluated,
-        those that have no meaning left out. The waterfall begins with the first value of each, and changes
-        one factor after the other in the order in which they are written. The factors:
+    protocols : sequence of dict
+        Factors of each protocol, such as ``{"text": "openai", "unit": "word"}``; each is compared with the
+        one before it. The factors:
 
         ``text`` : str
             Variant of the items, such as "plain", "capitalised" or "openai"; with " detokenised" after it,
@@ -293,12 +195,19 @@ def protocols(
             Number of examples before the passage.
         ``template`` : str
             Template of the prompt; ``{text}`` is the passage up to the answer.
+    vocabulary : optional
+        Words to choose from, as of `CausalLM`: needed by ``filter="vocabulary"`` and ``"stop-words"``.
+    examples : Items, optional
+        Examples to draw from: needed by ``shots``.
+    level, resamples, seed : float, int, int
+        Confidence level of the intervals, number of replicates, and the seed of these and of the examples.
 
     Returns
     -------
     ProtocolRuns
-        ``runs`` by protocol, whose attributes are the factors; ``table``, ``waterfall``,
-        ``flips(step)`` and ``compare(step)``; see also :func:`workbench.charts.waterfall`.
+        ``runs`` by protocol and ``table``; :func:`workbench.charts.waterfall` draws it, and
+        ``wb.compare(result.items, list(result.runs.values()))`` lists the items that two protocols count
+        differently.
 
     Raises
     ------
@@ -314,149 +223,67 @@ def protocols(
     --------
     >>> from workbench.models import CausalLM
     >>> variants = [wb.load("sample", variant=name)[:4] for name in ("plain", "openai")]
-    >>> model = CausalLM(gpt2)
-    >>> result = wb.protocols(model, variants, text=["plain", "openai"], unit=["whole-word", "last-token"])
-    >>> result.waterfall["factor"].tolist()
+    >>> steps = [{"text": "plain"}, {"text": "openai"}, {"text": "openai", "unit": "last-token"}]
+    >>> result = wb.protocols(CausalLM(gpt2), variants, steps)
+    >>> result.table["factor"].tolist()
     ['first', 'text', 'unit', 'total']
     """
     check_model(model, "protocols")
-    several = [items] if isinstance(items, Items) or not isinstance(items, Iterable) else list(items)
-    for each in several:
+    sets = [items] if isinstance(items, Items) or not isinstance(items, Iterable) else list(items)
+    for each in sets:
         check_items(each, "protocols")
-    variants = _match_variants(several)
-    check = _Check(model, tuple(variants), vocabulary is not None, examples is not None)
-    if protocols is not None and (factors or not protocols):
-        raise DataError(
-            f"expected protocols or factors, got {len(protocols)} protocols and {len(factors)} factors",
-            hint='name either, such as unit="last-token"',
-        )
-    if protocols is not None:
-        wanted = [_protocol(values, check) for values in protocols]
-        path = _path(wanted, check)
-        skipped: dict[ScoringProtocol, str] = {}
-        for protocol in wanted:
-            check(protocol)
-    else:
-        wanted, path, skipped = _product(factors, check)
-    wanted = list(dict.fromkeys([*path, *wanted]))
-    runs: dict[ScoringProtocol, Run] = {}
+    variants = _match_variants(sets)
+    check_value("protocols", protocols, bool(protocols), 'one or more, such as [{"unit": "last-token"}]')
+    wanted = list(dict.fromkeys(_protocol(values, next(iter(variants))) for values in protocols))
+    options = {"vocabulary": vocabulary, "examples": examples, "seed": seed}
+    models = {}
+    for protocol in wanted:
+        check_option("the variant of the items", protocol.variant, tuple(variants))
+        models[protocol] = _configure(model, protocol, **options)
     with sharing_words():
-        for protocol in sorted(wanted, key=_shared_text):
-            asked = _configure(model, protocol, vocabulary, examples, seed)
-            runs[protocol] = predict(variants[protocol.variant], asked, seed=seed)
-    lost = max(map(len, several)) - len(variants[path[0].variant])
-    notes = (f"{lost:,} items are left out that not all variants have.",) if lost else ()
-    drawing = {"level": level, "resamples": resamples, "seed": seed}
-    ordered = {protocol: runs[protocol] for protocol in wanted}
-    return ProtocolRuns(variants[path[0].variant], ordered, tuple(path), skipped, notes, drawing)
-
-
-class _Check(NamedTuple):
-    """Raises DataError where a model cannot be evaluated by a protocol."""
-
-    model: Predictor
-    variants: tuple[str, ...]
-    has_vocabulary: bool
-    has_examples: bool
-
-    def __call__(self, protocol: ScoringProtocol) -> None:
-        if reason := self.reason(protocol):
-            raise DataError(reason, hint="choose another value of the factor, or pass what it needs")
-
-    def reason(self, protocol: ScoringProtocol) -> str:
-        """Return why a protocol cannot be applied; empty if it can."""
-        changes = protocol.changes(ScoringProtocol(protocol.variant))
-        reasons = {
-            f"there are no items of the variant {protocol.variant!r}, only of {', '.join(self.variants)}": (
-                protocol.variant not in self.variants
-            ),
-            f"{self.model.name} has no choice of {', '.join(changes)}: it is not a CausalLM": (
-                bool(changes) and not isinstance(self.model, CausalLM)
-            ),
-            f"filter={protocol.filter!r} needs words (vocabulary=)": (
-                protocol.filter != "none" and not self.has_vocabulary
-            ),
-            "words of a vocabulary are whole words (unit), with the space before them (space)": (
-                protocol.filter != "none" and (protocol.unit != "whole-word" or protocol.space == "context")
-            ),
-            f"shots={protocol.shots!r} needs examples (examples=)": (
-                bool(protocol.shots) and not self.has_examples
-            ),
+        runs = {
+            protocol: predict(variants[protocol.variant], models[protocol], seed=seed)
+            for protocol in sorted(wanted, key=_without_unit)
         }
-        return next((reason for reason, applies in reasons.items() if applies), "")
+    first = variants[wanted[0].variant]
+    lost = max(map(len, sets)) - len(first)
+    notes = (f"{lost:,} items are left out that not all variants have.",) if lost else ()
+    sampling = {"level": level, "resamples": resamples, "seed": seed}
+    return ProtocolRuns(first, {protocol: runs[protocol] for protocol in wanted}, notes, sampling)
 
 
-def _protocol(values: Mapping[str, Any], check: _Check) -> ScoringProtocol:
-    """Return the protocol with these values of factors; `text` is the first variant by default."""
+def _protocol(values: Mapping[str, Any], variant: str) -> ScoringProtocol:
+    """Return the protocol with these values of factors; `text` is `variant` by default."""
     for name in values:
         check_option("the factor", name, FACTORS)
-    return ScoringProtocol(**{"text": check.variants[0], **values})
+    return ScoringProtocol(**{"text": variant, **values})
 
 
-def _product(
-    factors: Mapping[str, Any], check: _Check
-) -> tuple[list[ScoringProtocol], list[ScoringProtocol], dict[ScoringProtocol, str]]:
-    """Return all valid combinations of values, the path through them, and the others."""
-    values = {"text": [check.variants[0]]} | {
-        name: list(dict.fromkeys([value] if isinstance(value, str | int) else value))
-        for name, value in factors.items()
-    }
-    for name, choices in values.items():
-        check_option("the factor", name, FACTORS)
-        check_value(name, choices, bool(choices), "one value or more")
-    every = [
-        ScoringProtocol(**dict(zip(values, chosen, strict=True))) for chosen in product(*values.values())
-    ]
-    reasons = {protocol: check.reason(protocol) for protocol in every}
-    if all(reasons.values()):
-        check(every[0])
-    current = next(protocol for protocol in every if not reasons[protocol])
-    path = [current]
-    for name in factors:
-        for value in values[name]:
-            change: dict[str, Any] = {name: value}
-            changed = replace(current, **change)
-            if changed not in path and not reasons[changed]:
-                path.append(current := changed)
-    wanted = [protocol for protocol in every if not reasons[protocol]]
-    return wanted, path, {protocol: reason for protocol, reason in reasons.items() if reason}
-
-
-def _path(listed: Sequence[ScoringProtocol], check: _Check) -> list[ScoringProtocol]:
-    """Return protocols with intermediate ones, so that each step changes one factor."""
-    path = list(listed[:1])
-    for before, after in pairwise(listed):
-        for order in permutations(before.changes(after)):
-            between = [before]
-            for name in order:
-                between.append(replace(between[-1], **{name: getattr(after, name)}))
-            if not any(map(check.reason, between)):
-                path += between[1:]
-                break
-        else:
-            path.append(after)
-    return path
-
-
-def _shared_text(protocol: ScoringProtocol) -> tuple[Any, ...]:
+def _without_unit(protocol: ScoringProtocol) -> tuple[Any, ...]:
     """Return a key that groups protocols by the text that the model gets."""
     return tuple(getattr(protocol, name) for name in FACTORS if name != "unit")
 
 
 def _configure(
-    model: Predictor, protocol: ScoringProtocol, vocabulary: Any, examples: Items | None, seed: int
+    model: Predictor, protocol: ScoringProtocol, *, vocabulary: Any, examples: Items | None, seed: int
 ) -> Predictor:
-    """Return the model with the settings of a protocol; the weights are shared."""
+    """Return the model with the settings of a protocol, its weights shared; DataError if it has none such."""
+    hint, changes = "choose another value of the factor", protocol.changes(ScoringProtocol(protocol.variant))
     if not isinstance(model, CausalLM):
+        if changes:
+            raise DataError(f"{model.name} has no choice of {', '.join(changes)}: not a CausalLM", hint=hint)
         return model
+    has_words = protocol.filter != "none"
+    if has_words and (protocol.unit != "whole-word" or vocabulary is None):
+        problem = f"filter={protocol.filter!r} needs words (vocabulary=) and whole words (unit=)"
+        raise DataError(problem, hint=hint)
     prompt = Prompt(
         protocol.template, examples=examples if protocol.shots else None, shots=protocol.shots,
         seed=seed if protocol.shots else 0, beginning=protocol.beginning, space=protocol.space,
     )  # fmt: skip
-    has_words = protocol.filter != "none"
     return CausalLM(
         model,
-        text="detokenised" if protocol.is_detokenised else "as-is",
+        text="detokenised" if protocol.text.endswith(_DETOKENISED) else "as-is",
         correct="words" if has_words else _CORRECT[protocol.unit],  # type: ignore[arg-type]
         vocabulary=vocabulary if has_words else None,
         scoring=Scoring(
@@ -467,16 +294,16 @@ def _configure(
     )
 
 
-def _match_variants(several: Sequence[Items]) -> dict[str, Items]:
+def _match_variants(sets: Sequence[Items]) -> dict[str, Items]:
     """Return items by variant: those that all variants share, with the same answer but for case."""
     variants: dict[str, Items] = {}
-    for items in several:
+    for items in sets:
         names = items.frame["variant"].unique().tolist()
         if len(names) != 1 or names[0] in variants:
             problem = f"the items are of the variants {', '.join(map(str, names)) or 'none'}"
             raise DataError(problem, hint="pass one Items for each variant of the same texts")
         variants[names[0]] = items
-    check_value("items", several, bool(variants), "Items of one variant or more")
+    check_value("items", sets, bool(variants), "Items of one variant or more")
     answers = pd.DataFrame(
         {name: items.frame.set_index("item_id")["answer"] for name, items in variants.items()}
     )
@@ -495,17 +322,3 @@ def _of_unit(run: Run, unit: Unit) -> Run | pd.DataFrame:
         return run
     predictions = run.predictions
     return predictions.assign(log_prob=predictions["log_prob_uncorrected"], log_prob_uncorrected=np.nan)
-
-
-def _describe(protocol: ScoringProtocol) -> str:
-    """Describe a protocol: the text, the unit, and the unusual settings."""
-    names = [name for name in ScoringProtocol().changes(protocol) if name not in {"text", "unit"}]
-    others = [f"{name} {getattr(protocol, name)}" for name in names]
-    return ", ".join([protocol.text, protocol.unit, *others])
-
-
-def _changed_factors(*sides: ScoringProtocol) -> list[str]:
-    """Return the factors that differ, and their values on both sides."""
-    names = sides[0].changes(sides[1])
-    values = [", ".join(str(getattr(each, name)) for name in names) for each in sides]
-    return [", ".join(names), *values]
