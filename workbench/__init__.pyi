@@ -32,8 +32,10 @@ from .predictions.store import predict as predict
 from .predictions.store import runs as runs
 from .probing.context_accuracy import context_accuracy as context_accuracy
 from .probing.influence import influence as influence
+from .probing.pairs import score_pairs as score_pairs
 from .probing.protocols import protocols as protocols
 from .probing.surprisal import surprisal as surprisal
+from .probing.texts import score_texts as score_texts
 from .storage.errors import DataError as DataError
 from .widgets.ask.ask import ask as ask
 from .widgets.attention.attention import attention as attention

@@ -9,6 +9,7 @@ import saved_models
 from refused import refused
 from saved_models import ITEMS
 
+from workbench.items.changes import word_spans
 from workbench.items.items import Items, items_from_text
 from workbench.models import registry
 from workbench.models.base import Predictor
@@ -17,6 +18,7 @@ from workbench.models.baselines.passage_baseline import MaximumFrequency, Slidin
 from workbench.models.completion.positional import Generating, Positional
 from workbench.models.ngram.model import NGram
 from workbench.predictions.schema import check_predictions
+from workbench.probing.texts import text_items
 from workbench.storage.errors import DataError
 
 CLOSE = 1e-5
@@ -100,6 +102,29 @@ def test_log_probabilities_are_those_of_the_scores(model):
     alone = word_alone.score(OPEN, [[answer] for answer in OPEN.frame["answer"]])[:, 0]
     np.testing.assert_allclose(log_prob, alone, rtol=CLOSE, atol=CLOSE)
     assert not (log_prob > CLOSE).any()
+
+
+def test_a_text_has_the_log_probabilities_of_its_words_one_after_the_other(model):
+    texts, contexts = ["w1 w2 w3 w1 w2", "W3 w0 w3 . w5", "w4"], [None, "w2 w2 .", "w5 w3"]
+    items = text_items(texts, contexts)
+    if type(model).text_scores is Predictor.text_scores:
+        refused(model.text_scores, items)
+        return
+    scores = model.text_scores(items)
+    if model.score_type == "score":
+        assert "PLL" in scores.measure
+        return
+    if scores.n_subtokens[0] is not None:  # as an answer, which may have several words
+        answers = slice(None) if np.isfinite(scores.log_prob).all() else slice(1, None)
+        values = scores.log_prob if answers == slice(None) else scores.log_prob_uncorrected
+        np.testing.assert_allclose(values[answers], model.log_prob(items[answers]), rtol=1e-5)
+        return
+    parts = model.passage_log_probs(items)
+    words = [[start >= item.answer_span[0] for start, _ in word_spans(item)] for item in items]
+    sums = np.array([part.log_probs[mask, 0].sum() for part, mask in zip(parts, words, strict=True)])
+    rows = np.array(scores.beginning) != "nothing"  # a network goes on seeing <unk> there
+    assert scores.beginning[2] == "context"
+    np.testing.assert_allclose(scores.log_prob[rows], sums[rows], rtol=1e-4, atol=CLOSE)
 
 
 def test_an_item_without_an_answer_has_a_prediction_and_no_rank(model):

@@ -63,7 +63,7 @@ class Units(NamedTuple):
 
     codes: Ints
     number: int
-    by: Literal["novel", "item"]
+    by: Literal["novel", "set", "item"]
 
     def subset(self, rows: Mask | Ints) -> Units:
         """Return the units of a subset of the items, in the order of `rows`."""
@@ -71,6 +71,8 @@ class Units(NamedTuple):
         if self.by == "item":
             return Units(np.arange(len(codes)), len(codes), "item")
         units, codes = np.unique(codes, return_inverse=True)
+        if self.by == "set" and len(units) == 1:
+            return Units(np.arange(len(codes)), len(codes), "item")
         return Units(codes.astype(np.int64), len(units), self.by)
 
     def sums(self, values: npt.ArrayLike) -> Floats:
@@ -79,10 +81,10 @@ class Units(NamedTuple):
 
 
 def units(book_id: pd.Series[Any]) -> Units:
-    """Return novels as units where every item names one, else items."""
-    if resampling_unit(book_id) == "novel":
+    """Return novels, or sets of pairs, as units where every item names one, else items."""
+    if (unit := resampling_unit(book_id)) != "item":
         codes, books = pd.factorize(book_id, sort=True)
-        return Units(codes.astype(np.int64), len(books), "novel")
+        return Units(codes.astype(np.int64), len(books), unit)
     return Units(np.arange(len(book_id), dtype=np.int64), len(book_id), "item")
 
 

@@ -318,7 +318,7 @@ class Comparison:
         for (models, units, values), drawn in zip(self._groups, replicates, strict=True):
             columns = measured_columns(values, drawn, units, self.sampling, several=self._several[models])
             columns["resampled_by"] = units.by
-            columns["n_novels"] = units.number if units.by == "novel" else None
+            columns["n_novels"] = units.number if units.by != "item" else None
             frames.append(pd.DataFrame(columns, models))
         return pd.concat(frames).sort_index().astype({"n_novels": "Int64"})
 

@@ -14,6 +14,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Units
+from workbench.evaluation.minimal_pairs import OVER_SETS, measures_over_sets
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     by_seed,
@@ -36,15 +37,15 @@ from workbench.evaluation.table_notes import (
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
 from workbench.predictions import measures
-from workbench.predictions.schema import mid_ranks
+from workbench.predictions.schema import frame_of_answers, mid_ranks
 from workbench.predictions.signature import signature_of
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.storage.errors import check_option
+from workbench.storage.errors import DataError, check_option
 
 _WHOLE = {"dataset", "split", "variant", "word_class", "language"}  # their groups are sets of their own
-_INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
-_FLOATS = tuple(name for measure in measures.MEASURES for name in measure.columns)
+_INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_sets", "n_seeds")
+_FLOATS = (*(name for measure in measures.MEASURES for name in measure.columns), OVER_SETS)
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
 _AT_ONCE = 2_000_000  # items of models that are resampled at once
 _BESIDE = {"accuracy": ("interval",), "median_rank": ("n_tied_items",)}  # columns after those of a measure
@@ -64,8 +65,10 @@ _REMARKS = ("chance", "subset")
 
 
 def evaluate(
-    runs: Any,
+    runs: Any = None,
     *,
+    predictions: Sequence[Any] | None = None,
+    answers: Sequence[Any] | None = None,
     by: str | Sequence[str] | None = None,
     items: Items | None = None,
     annotations: Items | pd.DataFrame | None = None,
@@ -79,6 +82,9 @@ def evaluate(
     ----------
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions, or names of stored runs.
+    predictions, answers : sequence of str, optional
+        Two lists of equal length in place of runs: predicted words and right ones. A prediction is right by
+        :func:`workbench.predictions.schema.same_word`; None is a wrong one.
     by : str or sequence of str, optional
         Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``), of
         `annotations` (``target_class``, ``direct_speech``), or custom ones (``items.extra``). A stored run
@@ -127,7 +133,11 @@ def evaluate(
             Fraction of these items whose whole passages stand in the texts that the model was fitted on;
             a warning under the table says where it is above 0.
         `resampled_by`, `n_novels`
-            ``novel`` where every item of the group has a ``book_id``, else ``item``.
+            ``novel`` where every item of the group has a ``book_id``, else ``item``; ``set`` for several sets
+            of minimal pairs.
+        `accuracy_over_sets`, `n_sets`
+            Of minimal pairs (:func:`workbench.score_pairs`): the mean over sets of the accuracy of each set,
+            beside `accuracy`, the mean over pairs.
         `signature`
             What was measured, and how: items, `n`, the columns that name the variant, intervals, version.
 
@@ -145,12 +155,20 @@ def evaluate(
     >>> table = wb.evaluate(runs, by="split")
     >>> table[["model", "n"]].values.tolist()
     [['Random word from passage', 30], ['3-gram, Kneser-Ney', 30]]
+    >>> wb.evaluate(predictions=["lamp", "gate"], answers=["lamp", "goat"])["accuracy"].tolist()
+    [0.5]
     """
     check_items(items, "evaluate", optional=True)
+    are_lists = predictions is not None or answers is not None
+    if are_lists:
+        if runs is not None:
+            raise DataError("got runs and lists", hint="pass runs, or predictions= and answers=")
+        runs = frame_of_lists(predictions, answers)
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     check_group_names(names, {*METRIC_COLUMNS, *SPREAD, *_REMARKS})
     rows: list[dict[str, Any]] = []
+    over_sets: list[dict[str, Any]] = []
     models = predictions_of(runs, items, pool=True, columns=columns_read(names))
     counts: dict[str, tuple[int, int]] = {}
     names_of_models, apart = labels(models), distinctions(models)
@@ -161,9 +179,9 @@ def evaluate(
     def frames() -> Iterator[pd.DataFrame]:
         """Yield the groups of each model in turn."""
         traits_of_models: Any = apart.to_dict("records")
-        for label, predictions, traits in zip(names_of_models, models, traits_of_models, strict=True):
-            source = source_of(predictions)
-            frame = joined(predictions, names, items, annotations)
+        for label, frame_of_model, traits in zip(names_of_models, models, traits_of_models, strict=True):
+            source = source_of(frame_of_model)
+            frame = joined(frame_of_model, names, items, annotations)
             if "language" in names and "language" not in frame:
                 frame["language"] = frame["variant"].map(language)
             in_training, is_asked = frame["in_training"], frame["correct"].notna()
@@ -173,22 +191,48 @@ def evaluate(
             for group, members in _groups(frame, names):
                 subset = subset_of(members) if _WHOLE.issuperset(names) else ""
                 chance = chance_text(members["p_correct"].mean()) if random else ""
-                rows.append(head | group | {"chance": chance, "subset": subset})
+                over_sets.append(measures_over_sets(members))
+                rows.append(head | group | {"chance": chance, "subset": subset} | over_sets[-1])
                 yield members
 
     measured_rows = measure_all(frames(), sampling)
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     columns = [name for name in dict.fromkeys(("model", "run", *apart.columns)) if name not in names] + names
-    columns += [*METRIC_COLUMNS, *_REMARKS, *spread_columns(rows)]
+    are_pairs = any(over_sets)
+    columns += [
+        *METRIC_COLUMNS,
+        *([OVER_SETS, "n_sets"] if are_pairs else []),
+        *_REMARKS,
+        *spread_columns(rows),
+    ]
     table = typed(pd.DataFrame(rows, columns=columns))
     table[apart.columns] = table[apart.columns].convert_dtypes()
     asked = [asked_items(frame, label) for frame, label in zip(models, names_of_models, strict=True)]
     warnings = [*training_note(counts), *shared_notes(asked), *unknown_note(unknown_shares(table, names))]
     warnings += dict.fromkeys(note for frame in models for note in source_of(frame).notes)
-    table.attrs |= {"note": interval_notes(table), "warnings": warnings}
+    table.attrs |= {"note": [] if are_lists else interval_notes(table), "warnings": warnings}
     groups = (_group_column(table[name]) for name in [*apart.columns, *names] if name != "model")
-    layout = (TableColumn("model"), *groups, *shown_measures(table))
-    return Table(table, TableLayout("Accuracy, perplexity and median rank", layout, signature="signature"))
+    measures_shown = shown_over_sets(table) if are_pairs else shown_measures(table)
+    title = "Accuracy on minimal pairs" if are_pairs else "Accuracy, perplexity and median rank"
+    layout = (TableColumn("model"), *groups, *measures_shown)
+    return Table(table, TableLayout(title, layout, signature="signature"))
+
+
+def frame_of_lists(predictions: Sequence[Any] | None, answers: Sequence[Any] | None) -> pd.DataFrame:
+    """Return predictions made of two lists; DataError if one is missing or they are of different lengths."""
+    if predictions is None or answers is None or isinstance(predictions, str) or isinstance(answers, str):
+        raise DataError("expected two lists", hint="pass predictions=[...] and answers=[...]")
+    words, right = list(predictions), list(answers)
+    if len(words) != len(right) or not right:
+        problem = f"expected as many predictions as answers, got {len(words):,} and {len(right):,}"
+        raise DataError(problem, hint="pass one prediction per answer; None where there is none")
+    if bad := [n for n, word in enumerate(right) if not isinstance(word, str) or not word.strip()]:
+        raise DataError(f"the answer {bad[0] + 1} is no word: {right[bad[0]]!r:.80}", hint="leave it out")
+    names = {"dataset": "lists", "split": "test", "variant": "plain"}
+    asked = pd.DataFrame({"item_id": [f"{n:06}" for n in range(len(right))], **names, "answer": right})
+    asked = asked.assign(word_class=None, book_id=None, candidates=None)
+    columns = {"model": "predictions", "score_type": "score", "log_prob": np.nan}
+    return frame_of_answers(asked, words, columns, {})
 
 
 def _has_several_languages(frame: pd.DataFrame) -> bool:
@@ -198,6 +242,13 @@ def _has_several_languages(frame: pd.DataFrame) -> bool:
 def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the columns `SPREAD` if a row of measures is of replicates."""
     return SPREAD if any("n_seeds" in row for row in rows) else ()
+
+
+def shown_over_sets(table: pd.DataFrame) -> tuple[TableColumn, ...]:
+    """Return the measures of minimal pairs as tables show them; those over sets where a row has several."""
+    several = (table["n_sets"] > 1).any()
+    over_sets = (TableColumn(OVER_SETS, "share"), TableColumn("n_sets", "count")) if several else ()
+    return (TableColumn("n", "count"), with_interval("accuracy", "share"), *over_sets)
 
 
 def _has_text(table: pd.DataFrame, name: str) -> bool:
@@ -328,7 +379,7 @@ def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
     """
     accuracy = measures.Accuracy().values(shares)
     is_open: Mask = (accuracy > 0) & (accuracy < 1)
-    return is_open & (several | (units.by == "novel")) & (units.number > 1)
+    return is_open & (several | (units.by != "item")) & (units.number > 1)
 
 
 def measure(frame: pd.DataFrame, sampling: BootstrapSettings) -> dict[str, Any]:
@@ -371,7 +422,7 @@ class _Quantities:
             "n": len(frame),
             "n_known": int(in_vocabulary.sum()),
             "resampled_by": units.by,
-            "n_novels": units.number if units.by == "novel" else None,
+            "n_novels": units.number if units.by != "item" else None,
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
             "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if "mid_rank" in values else 0,
             "share_in_training": float(read.sum()) / len(read) if is_known else None,
@@ -407,7 +458,7 @@ def _measured(models: Sequence[_Quantities], sampling: BootstrapSettings) -> lis
     """Measure models, those with the same units at once."""
     alike: dict[Any, list[int]] = {}
     for index, model in enumerate(models):
-        codes = model.units.codes.tobytes() if model.units.by == "novel" else b""
+        codes = model.units.codes.tobytes() if model.units.by != "item" else b""
         alike.setdefault((model.units.by, model.units.number, codes), []).append(index)
     rows: list[dict[str, Any]] = [{} for _ in models]
     for indices in alike.values():
@@ -477,8 +528,9 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
 def interval_notes(table: pd.DataFrame) -> list[str]:
     """Return the notes on intervals of a table of measures that may be too narrow."""
     notes: list[str] = []
+    table = table[table.get("n_sets", pd.Series(0, table.index)).fillna(0) != 1]  # one set has no others
     for by, rows in table.groupby("resampled_by", sort=True):
-        number = int(rows["n_novels"].min()) if by == "novel" else 0
+        number = int(rows["n_novels"].min()) if by != "item" else 0
         is_low = bool((rows["accuracy"] < bootstrap.LOW_ACCURACY).any())
         is_few = number < bootstrap.FEW or (number <= bootstrap.FEW_AT_LOW_ACCURACY and is_low)
         notes += units_note(str(by), number, is_few=is_few)

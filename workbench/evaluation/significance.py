@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.analysis.proportions import holm
 from workbench.evaluation import bootstrap
 from workbench.evaluation.align import align
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.minimal_pairs import is_pairs, pair_models
 from workbench.evaluation.model_predictions import predictions_of, source_of
 from workbench.evaluation.paired import (
     log_prob_difference,
@@ -23,7 +25,7 @@ from workbench.items.items import Items, check_items
 from workbench.render.labels import label
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.storage.errors import DataError
+from workbench.storage.errors import DataError, check_option
 
 Interval = tuple[float, float]
 
@@ -62,9 +64,9 @@ class Significance:
     n_log_prob : int
         Items on which log-probabilities are compared.
     log_prob_difference : float or None
-        Mean ln p of `a` minus that of `b`, per target word; None where not both give log-probabilities.
-        The perplexity of `a` is that of `b` times exp(-difference). Differences of an item below the rounding
-        of single precision are 0.
+        Mean `quantity` of `a` minus that of `b`; None where not both give log-probabilities. The perplexity
+        of `a` is that of `b` times exp(-difference). Differences of an item below the rounding of single
+        precision are 0.
     log_prob_interval : (float, float) or None
     log_prob_p_value : float or None
         p of a sign-flip test by unit; None also where one model gives an answer probability 0, and where both
@@ -73,6 +75,8 @@ class Significance:
         Whether this p is the least that the random choices of signs can give: the exact one is lower.
     level : float
     resamples, seed : int
+    quantity : str
+        ln p per target word; of minimal pairs ln p(good) - ln p(bad).
     notes : tuple of str
         What was left out, and what must not be compared.
     distinctions : tuple of (str, value, value)
@@ -101,6 +105,7 @@ class Significance:
     level: float
     resamples: int
     seed: int
+    quantity: str = "ln p per target word"
     notes: tuple[str, ...] = ()
     distinctions: tuple[tuple[str, Any, Any], ...] = ()
 
@@ -147,7 +152,7 @@ class Significance:
         if self.log_prob_difference is not None:
             bounds = self.log_prob_interval or (None, None)
             items = f", {self.n_log_prob:,} items" if self.n_log_prob < self.n else ""
-            quantity = f"mean ln p per target word (nats){items}"
+            quantity = f"mean {self.quantity} (nats){items}"
             log_probs = (quantity, "nats", None, None, self.log_prob_difference)
             p_kind = "p, bound" if self.log_prob_p_is_bound else "p"
             rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind, None))
@@ -192,13 +197,14 @@ class Significance:
 
 def significance(
     a: Any,
-    b: Any,
+    b: Any = None,
     *,
+    by: str | None = None,
     items: Items | None = None,
     resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
-) -> Significance:
+) -> Significance | Table:
     """Test whether one model is better than another on the same items.
 
     The items of one novel are not independent: where every item names its novel (``book_id``), novels are
@@ -207,7 +213,11 @@ def significance(
     Parameters
     ----------
     a, b : Run, DataFrame, str or Replicates
-        A run, a frame of predictions of one model, the name of a run, or what ``wb.replicates`` returns.
+        A run, a frame of predictions of one model, the name of a run, or what ``wb.replicates`` returns. A
+        frame of :func:`workbench.score_pairs` with two models on the same pairs stands alone, as `a`: within
+        one set pairs are the units, over several sets these are.
+    by : str, optional
+        Column of a frame of pairs, such as ``"UID"``: one test for each of its values.
     items : Items, optional
         What the predictions are about, for frames with ``item_id``, ``model`` and ``prediction`` alone.
     resamples, seed : int
@@ -219,11 +229,14 @@ def significance(
     Returns
     -------
     Significance
+        With `by`, a table with one row per group: the attributes of `Significance`, and `p_holm`, corrected
+        for the number of groups.
 
     Raises
     ------
     DataError
-        If one side holds several models, no item is in both, or the same item has another answer.
+        If one side holds several models, no item is in both, the same item has another answer, or a frame of
+        pairs has not two models on the same pairs.
 
     References
     ----------
@@ -238,8 +251,47 @@ def significance(
     (True, True)
     """
     check_items(items, "significance", optional=True)
+    sampling = BootstrapSettings(level, resamples, seed).checked()
+    if b is None:
+        return _compare_pairs(a, by, sampling)
+    if by is not None:
+        raise DataError(
+            "by= groups a frame of pairs alone", hint="pass the frame of wb.score_pairs as one argument"
+        )
     sides = single_model(a, "a", items, pool=True), single_model(b, "b", items, pool=True)
-    return compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
+    return compare_pair(*sides, sampling)
+
+
+def _compare_pairs(pairs: Any, by: str | None, sampling: BootstrapSettings) -> Significance | Table:
+    """Compare the two models of a frame of minimal pairs; with `by` for each of its groups."""
+    models = pair_models(pairs, "significance")
+    if len(models) != 2 or {*models[0]["item_id"]} != {*models[1]["item_id"]}:  # noqa: PLR2004 - a and b
+        names = ", ".join(str(each["model"].iloc[0]) for each in models)
+        problem = f"expected two models on the same pairs, got {len(models)}: {names}"
+        raise DataError(problem, hint="pass the rows of two models: pairs[pairs['model'].isin([a, b])]")
+    if by is None:
+        return compare_pair(single_model(models[0], "a"), single_model(models[1], "b"), sampling)
+    check_option("by", by, [*map(str, pairs.columns)])
+    first, second = models
+    keys, rows = [], []
+    for key, members in first.groupby(by, dropna=False, observed=True):
+        others = second[second["item_id"].isin(members["item_id"])]
+        keys.append(key)
+        rows.append(compare_pair(single_model(members, "a"), single_model(others, "b"), sampling))
+    frame = pd.concat([each.frame for each in rows], ignore_index=True)
+    frame.insert(0, by, keys)
+    frame["p_holm"] = holm(frame["p_value"].to_numpy(float))
+    frame.attrs["note"] = tuple(dict.fromkeys(note for each in rows for note in each.notes))
+    columns = (
+        TableColumn(by), TableColumn("n", "count"),
+        TableColumn("accuracy_a", "share", heading=rows[0].a),
+        TableColumn("accuracy_b", "share", heading=rows[0].b),
+        TableColumn("difference", "points", ("interval_low", "interval_high")),
+        TableColumn("p_value", "p", heading="p"), TableColumn("p_holm", "p"),
+        TableColumn("log_prob_difference", "signed", ("log_prob_interval_low", "log_prob_interval_high"),
+                    heading=f"{rows[0].quantity} (nats)"),
+    )  # fmt: skip
+    return Table(frame, TableLayout(f"{rows[0].a} and {rows[0].b} on the same pairs", columns))
 
 
 def _trained_note(compared: Comparison) -> list[str]:
@@ -269,9 +321,15 @@ def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool
 def compare_pair(a: pd.DataFrame, b: pd.DataFrame, sampling: BootstrapSettings) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
     compared, pair = align(None, [a, b], **sampling._asdict()), np.array([[0], [1]])
+    are_pairs = is_pairs(a) and is_pairs(b)
+    if are_pairs:
+        differences = [frame.set_index("item_id")["difference"].loc[compared.item_ids] for frame in (a, b)]
+        compared.log_prob = np.stack([values.to_numpy(float) for values in differences])
     units, test, accuracies = compared.units, compared.tests(pair), compared.shares.mean(axis=1)
     is_few = units.number <= bootstrap.FEW_AT_LOW_ACCURACY and accuracies.min() < bootstrap.LOW_ACCURACY
-    notes = [*compared.warnings, *units_note(units.by, units.number, is_few=is_few), *_trained_note(compared)]
+    notes = [*compared.warnings, *_trained_note(compared)]
+    if not are_pairs or units.by != "item":  # pairs of one set are the units of a test of this set
+        notes += units_note(units.by, units.number, is_few=is_few)
     (mean,), *bounds = compared.log_prob_intervals(pair)
     log_probs = log_prob_difference(*compared.log_prob)
     present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
@@ -295,5 +353,6 @@ def compare_pair(a: pd.DataFrame, b: pd.DataFrame, sampling: BootstrapSettings) 
         log_prob_interval=None if p_log_prob is None else (float(bounds[0][0]), float(bounds[1][0])),
         log_prob_p_value=p_log_prob, log_prob_p_is_bound=is_bound,
         **sampling._asdict(), notes=tuple(notes),
+        quantity="ln p(good) - ln p(bad)" if are_pairs else "ln p per target word",
         distinctions=tuple((name, *values) for name, values in traits.items()),
     )  # fmt: skip

@@ -87,7 +87,7 @@ def units_note(by: str, number: int, *, is_few: bool) -> list[str]:
     if by == "item":
         each = "items of one novel are not independent, and not every item names its novel"
         return [UNITS.format(each=each)]
-    return [UNITS.format(each=f"there are {number:,} novels")] if is_few else []
+    return [UNITS.format(each=f"there are {number:,} {by}s")] if is_few else []
 
 
 def languages_note(languages: Collection[str]) -> list[str]:

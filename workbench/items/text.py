@@ -466,6 +466,12 @@ def sentences_around(text: str, answer: Span, *, tokenised: bool) -> list[Span]:
     return [(first - (first > start), last - (last > start)) for first, last in spans]
 
 
+def after_context(text: str, context: str) -> tuple[str, int]:
+    """Return a text after its context, and where it begins; a space is put in where neither has one."""
+    space = " " if context and not context[-1].isspace() and not text[:1].isspace() else ""
+    return f"{context}{space}{text}", len(context) + len(space)
+
+
 def up_to_target(spans: Sequence[Span], answer: Span, end: int) -> tuple[Span, ...]:
     """Make the sentence that holds the answer the last one: it takes all that follows, up to `end`."""
     before = [span for span in spans if span[1] <= answer[0] and span[1] < answer[1]]

@@ -28,6 +28,7 @@ from workbench.items.schema import Item, objects
 from workbench.models import registry
 from workbench.models.item_words import Attention, ReadContext
 from workbench.models.prediction_rows import Ranked, check_answers, check_ranked, from_ranking, from_scores
+from workbench.models.text_scores import Beginning, LongText, TextScores
 from workbench.predictions.schema import Floats
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading, writing
@@ -231,6 +232,21 @@ class Predictor(ABC):
             PassageLogProbs(pairs[start:end], top[0][start:end], top[1][start:end])
             for start, end in pairwise(ends.tolist())
         ]
+
+    def text_scores(
+        self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
+    ) -> TextScores:
+        """Return the log-probabilities of texts, which are the answers of items, given all before them.
+
+        `beginning` is what stands before a text without context: by default a mark of the beginning where
+        the model has one. `window` tells what is done with a text that is longer than the model sees.
+        :func:`workbench.score_texts` checks both. DataError if the model has no probability of a text.
+        """
+        del items, beginning, window
+        raise DataError(
+            f"{self.name} has no probability of a text",
+            hint="take an n-gram model, a neural language model, a CausalLM, a ServerModel or a MaskedLM",
+        )
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.

@@ -19,6 +19,10 @@ SIGNED = ("dataset", "split", "variant", "book_id", "correct", *VARIANT)
 """Columns of predictions that a signature depends on."""
 
 
+SET_PREFIX = "set: "
+"""What a ``book_id`` begins with that names a set of minimal pairs, which share a template."""
+
+
 def signature_of(frame: pd.DataFrame, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> str:
     """Return the signature of measures of predictions.
 
@@ -41,9 +45,16 @@ def signature_of(frame: pd.DataFrame, level: float = 0.95, resamples: int = 2000
     return "|".join(["/".join(data), *(f"{k}:{v}" for k, v in fields.items() if v not in {None, "none"})])
 
 
-def resampling_unit(book_id: pd.Series[Any]) -> Literal["novel", "item"]:
-    """Return the unit that a bootstrap draws: novels where every item names one, else items."""
-    return "novel" if len(book_id) and book_id.notna().all() else "item"
+def resampling_unit(book_id: pd.Series[Any]) -> Literal["novel", "set", "item"]:
+    """Return the unit that a bootstrap draws: novels where every item names one, else items.
+
+    Sets of minimal pairs (`SET_PREFIX`) stand in place of novels; the pairs of a single set are items.
+    """
+    if not len(book_id) or book_id.isna().any():
+        return "item"
+    if book_id.astype("str").str.startswith(SET_PREFIX).all():
+        return "item" if (book_id == book_id.iloc[0]).all() else "set"
+    return "novel"
 
 
 def one_value(column: pd.Series[Any]) -> Any:

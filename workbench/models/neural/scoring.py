@@ -35,6 +35,14 @@ from workbench.models.neural.network import (
     word_scores,
 )
 from workbench.models.prediction_rows import Ranked
+from workbench.models.text_scores import (
+    Beginning,
+    LongText,
+    TextScores,
+    check_beginning,
+    given_and_text,
+    scores_of_words,
+)
 from workbench.predictions.schema import Floats
 
 Context = Sequence[int]
@@ -373,6 +381,18 @@ class NetworkPredictor(Predictor):
         answers = items.frame["answer"].tolist()
         scores = self._score(items, [[a] if isinstance(a, str) else [] for a in answers], after=False)
         return scores[:, 0] if scores.shape[1] else np.full(len(items), np.nan)
+
+    def text_scores(
+        self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
+    ) -> TextScores:
+        """Return the log-probabilities of texts after what the network reads of their contexts.
+
+        Without a context a text comes after ``<unk>``.
+        """
+        del window
+        check_beginning(self.name, beginning, "nothing")
+        starts = ["context" if before.strip() else "nothing" for before, _ in given_and_text(items)]
+        return scores_of_words(items, self.log_prob(items), starts)
 
     def _score(self, items: Items, words: Sequence[Sequence[str]], *, after: bool) -> Floats:
         contexts, lines, n_pieces = [], [], []

@@ -15,12 +15,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.item_words import Passage, ReadContext, lefts, passages, word_tokens
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.prediction_rows import Ranked
+from workbench.models.text_scores import (
+    Beginning,
+    LongText,
+    TextScores,
+    check_beginning,
+    scores_of_words,
+)
 from workbench.models.wrapper import WEIGHTS, Wrapper
 from workbench.predictions.schema import UNKNOWN_SCORING, Floats, not_a_number
 from workbench.storage.cache import make_room, touch
@@ -67,6 +75,18 @@ class PositionScorer(Predictor):
         answers = items.frame["answer"].tolist()
         values = self.position_scores(items, [[a] if isinstance(a, str) else [] for a in answers])
         return values[:, 0, 0] if values.shape[1] else np.full(len(items), np.nan)
+
+    def text_scores(
+        self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
+    ) -> TextScores:
+        """Return the log-probabilities of texts after what stands before them in their sentence.
+
+        A text at the beginning of a sentence comes after ``<s>``; ``</s>`` after it is not counted.
+        """
+        del window
+        check_beginning(self.name, beginning, "BOS")
+        starts = ["context" if any(words) else "BOS" for words in lefts(items, lower=False)]
+        return scores_of_words(items, self.log_prob(items), starts)
 
 
 class NGram(PositionScorer):
@@ -389,6 +409,17 @@ class CachedNGram(Wrapper, PositionScorer):
     def vocabulary(self) -> list[str]:  # type: ignore[override] # read when it is asked for
         """The words that are ranked."""
         return self.base.vocabulary
+
+    def text_scores(
+        self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
+    ) -> TextScores:
+        """Return the log-probabilities of texts, word by word, as the cache holds the words of a text too."""
+        scores = self.base.text_scores(items, beginning=beginning, window=window)
+        words = [[span for span in word_spans(item) if span[0] >= item.answer_span[0]] for item in items]
+        pairs = zip(items, words, strict=True)
+        values = self.log_prob(numbered(up_to(item, word) for item, row in pairs for word in row))
+        owners = np.repeat(np.arange(len(items)), list(map(len, words)))
+        return scores._replace(log_prob=np.bincount(owners, values, len(items)).astype(float))
 
     def tuned(self, *sets: Items, weights: Sequence[float] = WEIGHTS, by: str = "accuracy") -> CachedNGram:
         """Return the model with the weight that is best on development or validation data.

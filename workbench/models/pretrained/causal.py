@@ -31,7 +31,7 @@ from workbench.models.item_words import Attention
 from workbench.models.prediction_rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.models.pretrained import search
 from workbench.models.pretrained.loading import PretrainedModel, Text
-from workbench.models.pretrained.passages import passage_log_probs
+from workbench.models.pretrained.passages import passage_log_probs, text_scores
 from workbench.models.pretrained.prompts import Prompt, PromptedModel, Scored, has_answers
 from workbench.models.pretrained.scoring import CausalScorer, Scores, no_scores, word_log_probs
 from workbench.models.pretrained.subwords import (
@@ -41,6 +41,7 @@ from workbench.models.pretrained.subwords import (
     is_lowered,
     read_vocabulary,
 )
+from workbench.models.text_scores import Beginning, LongText, TextScores
 from workbench.predictions.schema import Floats, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option
@@ -285,6 +286,23 @@ class CausalLM(PromptedModel, PretrainedModel):
 
         with progress_bar(2 * len(pairs), label=self.name, unit="texts") as bar:
             return passage_log_probs(self._scorer, pairs, top_k=top_k, fail=fail, step=bar.update)
+
+    def text_scores(
+        self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
+    ) -> TextScores:
+        """Return the log-probabilities of texts after their contexts, of which a prompt is a part.
+
+        See :func:`workbench.models.pretrained.passages.text_scores`.
+        """
+        ids, number = items.frame["item_id"].tolist(), "log-probability of a text"
+        with progress_bar(len(items), label=self.name, unit="texts") as bar:
+            return text_scores(
+                self._scorer, list(chain(*self._answers(items))), beginning=beginning, window=window,
+                fail=lambda row: not_a_number(
+                    np.nan, ids[row], model=self.name, dtype=self.dtype, quantity=number
+                ),
+                step=update_with_estimate(bar),
+            )  # fmt: skip
 
     def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield log-probabilities of words that are one sub-token (`ranking_words`), without their ends."""

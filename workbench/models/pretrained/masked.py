@@ -19,6 +19,15 @@ from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, log_norm, padded
+from workbench.models.pretrained.passages import too_long
+from workbench.models.text_scores import (
+    Beginning,
+    LongText,
+    TextScores,
+    check_beginning,
+    given_and_text,
+    windows,
+)
 from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError, check_option
 from workbench.storage.progress import progress_bar
@@ -26,6 +35,7 @@ from workbench.storage.progress import progress_bar
 Over = Literal["sentence", "candidate"]
 Within = Literal["original", "l2r"]
 
+_MEASURES = {"original": "PLL", "l2r": "PLL-word-l2r"}
 _ROWS = 512  # in a batch at most: each has a row of logits over the whole vocabulary
 
 
@@ -49,10 +59,11 @@ class MaskedLM(PretrainedModel):
     {text}
     over : {"sentence", "candidate"}
         The sub-tokens whose probabilities are summed: those of the target sentence, or the candidate's alone.
-    within_word : {"original", "l2r"}
+    within_word : {"original", "l2r"}, optional
         What is masked with a sub-token: nothing else (Salazar et al.), or those on its right in the
         same word ("PLL-word-l2r" of Kauf and Ivanova). The first makes rare words of many sub-tokens look
-        probable. Words are those into which the tokenizer splits a text before it looks for sub-tokens.
+        probable. By default candidates are scored by the first, whole texts by the second. Words are those
+        into which the tokenizer splits a text before it looks for sub-tokens.
     {loading}
 
     Raises
@@ -82,12 +93,12 @@ class MaskedLM(PretrainedModel):
         *,
         text: Text = "as-is",
         over: Over = "sentence",
-        within_word: Within = "original",
+        within_word: Within | None = None,
         name: str | None = None,
         **loading: Any,
     ) -> None:
         check_option("over", over, get_args(Over))
-        check_option("within_word", within_word, get_args(Within))
+        check_option("within_word", within_word, (None, *get_args(Within)))
         super().__init__(path_or_name, variant="masked", text=text, **loading)
         if self._checkpoint.tokenizer.mask_token_id is None:
             raise DataError("the tokenizer has no mask", file=path_or_name)
@@ -96,7 +107,7 @@ class MaskedLM(PretrainedModel):
         self.length = _longest(self._checkpoint)
         self._room = self.length - len(self._lead) - len(self._tail)
         self._batcher = Batcher(self._batch_tokens or 2 * self._checkpoint.batch_tokens, rows=_ROWS)
-        variant = "PLL" if within_word == "original" else "PLL-word-l2r"
+        variant = _MEASURES[within_word or "original"]
         suffix = " of the candidate" if over == "candidate" else ""
         self.name = name or f"{self._checkpoint.label} ({variant}{suffix})"
 
@@ -113,18 +124,57 @@ class MaskedLM(PretrainedModel):
         totals = dict(zip(unique, self._totals(unique).tolist(), strict=True))
         return pad([[totals[sequence] for sequence in row] for row in rows])
 
-    def _sequences(self, item: Item, words: Sequence[str]) -> list[_Sequence]:
-        """Return the input of the model for each word in the blank of an item."""
-        if not words:
-            return []
-        texts = [self._text(item, word) for word in words]
-        encoding = self._checkpoint.tokenizer(
-            [text for text, _, _ in texts],
+    def text_scores(
+        self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
+    ) -> TextScores:
+        """Return the pseudo-log-likelihoods of texts; the sub-tokens of contexts are given and not scored.
+
+        A text that is longer than the model sees is read in windows, which advance by half of that.
+        """
+        usual: Beginning = "BOS" if self._lead else "nothing"
+        check_beginning(self.name, beginning, usual)
+        within_word, n_lead = self.within_word or "l2r", len(self._lead)
+        texts = list(given_and_text(items))
+        encoding = self._encode(["".join(text) for text in texts])
+        sequences, owners, strides = [], [], []
+        for number, (before, _) in enumerate(texts):
+            ids, offsets = encoding["input_ids"][number], encoding["offset_mapping"][number]
+            if window == "error" and len(ids) > self._room:
+                raise too_long(texts[number][1], len(ids), self._room)
+            ends = _ends(encoding.word_ids(number), within_word)
+            for first, positions in windows(len(ids), self._room):
+                last = min(len(ids), first + self._room)
+                shift = n_lead - first
+                spans = tuple(
+                    (position + shift, min(ends[position], last) + shift)
+                    for position in positions
+                    if offsets[position][1] > max(len(before), offsets[position][0])
+                )
+                sequences.append(_Sequence((*self._lead, *ids[first:last], *self._tail), spans))
+                owners.append(number)
+            strides.append(self._room // 2 if len(ids) > self._room else 0)
+        n, values = len(texts), self._totals(sequences)
+        n_scored = np.bincount(owners, [len(each.masked_spans) for each in sequences], n).astype(int)
+        totals = np.where(n_scored > 0, np.bincount(owners, values, n), np.nan)
+        starts = ["context" if before.strip() else usual for before, _ in texts]
+        measure = _MEASURES[within_word]
+        return TextScores(totals, np.full(n, np.nan), n_scored.tolist(), starts, strides, measure)
+
+    def _encode(self, texts: Sequence[str]) -> Any:
+        return self._checkpoint.tokenizer(
+            list(texts),
             add_special_tokens=False,
             return_offsets_mapping=True,
             split_special_tokens=True,  # "[MASK]" in a text is text
             verbose=False,
         )
+
+    def _sequences(self, item: Item, words: Sequence[str]) -> list[_Sequence]:
+        """Return the input of the model for each word in the blank of an item."""
+        if not words:
+            return []
+        texts = [self._text(item, word) for word in words]
+        encoding = self._encode([text for text, _, _ in texts])
         offsets = [np.array(row, dtype=np.int64).reshape(-1, 2) for row in encoding["offset_mapping"]]
         first = max(_edge(row[:, 0], self._room) for row in offsets)  # for all: they differ at the blank only
         if any(first > start for _, (start, _), _ in texts):
@@ -142,7 +192,7 @@ class MaskedLM(PretrainedModel):
             scored = in_word if self.over == "candidate" else char_ends > sentence
             visible = char_starts >= first
             tokens = np.array(encoding["input_ids"][row])[visible].tolist()
-            ends = self._ends(encoding.word_ids(row))
+            ends = _ends(encoding.word_ids(row), self.within_word or "original")
             shift = len(self._lead) - int((~visible).sum())
             masked_spans = tuple((int(i) + shift, ends[i] + shift) for i in np.flatnonzero(scored & visible))
             sequences.append(_Sequence((*self._lead, *tokens, *self._tail), masked_spans))
@@ -160,15 +210,6 @@ class MaskedLM(PretrainedModel):
         if self.text == "detokenised" and item.tokenised:
             text, (span, (sentence, _)) = wt.readable_spans(text, [span, (sentence, len(text))])
         return text, span, sentence
-
-    def _ends(self, words: Sequence[int | None]) -> list[int]:
-        """Return for every sub-token the place after the last one that is masked with it."""
-        ends = [index + 1 for index in range(len(words))]
-        if self.within_word == "l2r":
-            for index in reversed(range(len(words) - 1)):
-                if words[index] is not None and words[index] == words[index + 1]:
-                    ends[index] = ends[index + 1]
-        return ends
 
     def _totals(self, sequences: Sequence[_Sequence]) -> Floats:
         """Return the sum of the log-probabilities of each sequence's scored sub-tokens."""
@@ -197,6 +238,16 @@ class MaskedLM(PretrainedModel):
         logits, _ = checkpoint.logits(ids, asked, attention_mask=checkpoint.tensor(mask))
         answers = logits.gather(1, checkpoint.tensor(targets)[:, None])[:, 0]
         return np.asarray((answers - log_norm(logits)).cpu().numpy(), dtype=float)
+
+
+def _ends(words: Sequence[int | None], within_word: Within) -> list[int]:
+    """Return for every sub-token the place after the last one that is masked with it."""
+    ends = [index + 1 for index in range(len(words))]
+    if within_word == "l2r":
+        for index in reversed(range(len(words) - 1)):
+            if words[index] is not None and words[index] == words[index + 1]:
+                ends[index] = ends[index + 1]
+    return ends
 
 
 def _edge(starts: npt.NDArray[np.int64], room: int) -> int:

@@ -1,9 +1,10 @@
-"""Log-probabilities of every word of a passage by a causal model, in one pass over the passage."""
+"""Log-probabilities of texts, and of every word of a passage, by a causal model in one pass over each."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,9 @@ import numpy.typing as npt
 from workbench.items.schema import Span
 from workbench.models.base import PassageLogProbs
 from workbench.models.pretrained.loading import Ids, padded
-from workbench.models.pretrained.scoring import CausalScorer
+from workbench.models.pretrained.scoring import CausalScorer, word_log_probs
+from workbench.models.pretrained.subwords import Continuation
+from workbench.models.text_scores import Beginning, LongText, TextScores, windows
 from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError
 
@@ -102,6 +105,61 @@ def passage_log_probs(
     return results
 
 
+def text_scores(
+    scorer: CausalScorer,
+    texts: Sequence[Continuation],
+    *,
+    beginning: Beginning | None,
+    window: LongText,
+    fail: Callable[[int], DataError],
+    step: Callable[[int], object] = lambda _n: None,
+) -> TextScores:
+    """Return the log-probabilities of texts after contexts; see `Predictor.text_scores`.
+
+    A text without context comes after the mark of the beginning. Without that its first sub-token has no
+    probability: it is not counted, and a text of one sub-token has NaN. Texts that begin alike share what the
+    model computes of their beginning. `fail` gives the error of a text whose log-probability is not a number.
+    """
+    subwords, length = scorer.subwords, scorer.length
+    usual = "nothing" if subwords.prefix is None else "BOS"
+    starts = ["context" if before.strip() else beginning or usual for before, _ in texts]
+    bare = [number for number, start in enumerate(starts) if start == "nothing"]
+    marked = [number for number, start in enumerate(starts) if start != "nothing"]
+    pairs: list[tuple[Ids, Ids]] = [([], [])] * len(texts)
+    for number, pair in zip(marked, subwords.pairs([[texts[number]] for number in marked]), strict=True):
+        pairs[number] = pair
+    for number, ids in zip(
+        bare, subwords.encode(["".join(texts[n]) for n in bare], special=False), strict=True
+    ):
+        pairs[number] = ids[:1], ids[1:]
+    sizes = [len(before) + len(after) for before, after in pairs]
+    long = [number for number, size in enumerate(sizes) if size > length]
+    if long and window == "error":
+        raise too_long(texts[long[0]][1], sizes[long[0]], length)
+    short = sorted(
+        (n for n, size in enumerate(sizes) if size <= length and pairs[n][1]), key=pairs.__getitem__
+    )
+    groups = [list(group) for _, group in groupby(short, key=lambda number: pairs[number][0])]
+    scores = scorer.score_groups(pairs, groups, step=step)
+    rows, firsts = [pairs[n][0] + pairs[n][1] for n in long], [len(pairs[n][0]) - 1 for n in long]
+    values = _next_and_end(scorer, rows, firsts, (), 0, fail=lambda row: fail(long[row]), step=step)
+    for number, start, columns in zip(long, firsts, values, strict=True):
+        scores["log_prob"][number], scores["end"][number] = columns[start:-1, 0].sum(), columns[-1, 1]
+    log_prob = word_log_probs(scores)
+    if bad := [number for number in (*short, *long) if np.isnan(log_prob[number])]:
+        raise fail(bad[0])
+    strides = [length // 2 if size > length else 0 for size in sizes]
+    return TextScores(log_prob, scores["log_prob"], [len(after) for _, after in pairs], starts, strides)
+
+
+def too_long(text: str, size: int, length: int) -> DataError:
+    """Return the error of a text of `size` sub-tokens, with its context, for a model that sees `length`."""
+    return DataError(
+        f"expected at most {length:,} sub-tokens with the context, got {size:,}: {text[:40]!r}",
+        hint='shorten the text, or use window="strided"',
+    )
+
+
 def _owners(offsets: Sequence[Span], text: str, words: Sequence[Span]) -> Integers:
     """Return the word of each sub-token, -1 for a mark before the first, without marks after the last."""
     ends = [end for _, end in words]
@@ -144,10 +202,7 @@ def _next_and_end(
     n_asked, length = max(_LOGITS // len(scorer.subwords.ends), 1), scorer.length
     blocks: list[tuple[int, int, range]] = []  # a row, the first sub-token that is seen, the positions asked
     for row, (ids, start) in enumerate(zip(rows, begins, strict=True)):
-        while start < len(ids):
-            stop = min(len(ids), start + n_asked, max(length, start + max(length // 2, 1)))
-            blocks.append((row, max(0, stop - length), range(start, stop)))
-            start = stop  # noqa: PLW2901 - the next window
+        blocks += [(row, *each) for each in windows(len(ids), length, first=start, limit=n_asked)]
 
     def work(batch: Sequence[int]) -> Floats:
         chosen = [blocks[index] for index in batch]

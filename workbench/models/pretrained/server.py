@@ -33,6 +33,7 @@ from workbench.models.pretrained.completions import (
 from workbench.models.pretrained.loading import Text
 from workbench.models.pretrained.prompts import Prompt, PromptedModel, Scored, SplitText, has_answers
 from workbench.models.pretrained.subwords import Continuation, ends_word
+from workbench.models.text_scores import Beginning, LongText, TextScores, check_beginning
 from workbench.predictions.schema import Floats, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option, check_value
@@ -68,6 +69,12 @@ class _Answer(NamedTuple):
     def log_prob(self, offset: int) -> float:
         """Return the log-probability of the sub-tokens from an offset on."""
         return sum(self.echo.log_probs[self.echo.boundary(offset) :])
+
+    @property
+    def scored(self) -> list[float]:
+        """Log-probabilities of the sub-tokens of the text, without a first one that has none."""
+        log_probs = self.echo.log_probs[self.echo.boundary(self.context) :]
+        return [value for value in log_probs if not math.isnan(value)]
 
     @property
     def greedy(self) -> bool:
@@ -223,6 +230,26 @@ class ServerModel(PromptedModel):
         """Return the log-probability of the sub-tokens of each answer; NaN without an answer."""
         return _answer_log_probs(self._score_answers(items))
 
+    def text_scores(
+        self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
+    ) -> TextScores:
+        """Return the log-probabilities of the sub-tokens of texts; ends of words are not known (NaN).
+
+        Without a context, the first sub-token counts if the server puts a mark of the beginning before it.
+        """
+        del window  # the server refuses what is too long
+        has_mark = self._marks is not None and sum(self._marks) > 0
+        usual: Beginning = "BOS" if has_mark else "nothing"
+        check_beginning(self.name, beginning, usual)
+        texts = [
+            (before, text) for item in items for before, text, _ in [super(ServerModel, self)._split(item)]
+        ]
+        answers = self._ask(texts, self._scored)
+        values = [answers[text].scored for text in texts]
+        sums = np.array([sum(row) if row else np.nan for row in values], dtype=float)
+        starts = ["context" if before.strip() else usual for before, _ in texts]
+        return TextScores(np.full(len(texts), np.nan), sums, list(map(len, values)), starts, [0] * len(texts))
+
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
         columns, words = self._columns(items), self._offered(items)
         greedy, has = None, has_answers(items)
@@ -317,7 +344,8 @@ class ServerModel(PromptedModel):
         echo, context = read_echo(body, before + after, self._client.address, self._marks), before.rstrip()
         answer = _Answer(len(context), echo.after(len(context) - _OVERLAP))
         log_prob = answer.log_prob(answer.context)
-        if answer.echo.boundary(answer.context) == len(answer.echo.spans) or math.isnan(log_prob):
+        has_none = context != "" and math.isnan(log_prob)  # the first sub-token of a text may have none
+        if answer.echo.boundary(answer.context) == len(answer.echo.spans) or has_none:
             problem = f"expected a sub-token of {after[:40]!r} after {context[-40:]!r}, got none"
             raise DataError(problem, file=self._client.address, hint="leave out the item with this text")
         return answer

@@ -14,6 +14,7 @@ from workbench.analysis.binning import binning
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.align import align
 from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.minimal_pairs import pair_items, pair_models
 from workbench.items.items import Items, check_items
 from workbench.items.query import references
 from workbench.items.tokens import tokens
@@ -410,8 +411,8 @@ class Compare(ListWidget):
 
 
 def compare(
-    items: Items,
-    runs: Any,
+    items: Items | pd.DataFrame,
+    runs: Any = None,
     annotations: Items | pd.DataFrame | str | bool | None = AUTO,  # noqa: FBT001 - False says that there shall be none
     *,
     influence: Any = None,
@@ -433,7 +434,8 @@ def compare(
     ----------
     items : Items
         What was predicted. Each model is measured on its items whose answer is known, and two models are
-        compared on those that both predicted.
+        compared on those that both predicted. A frame of :func:`workbench.score_pairs` stands alone, without
+        `runs`; the list shows the words in which the texts of a pair differ.
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions (``item_id``, ``model`` and ``prediction`` are enough), or names of
         stored runs.
@@ -471,8 +473,15 @@ def compare(
     >>> len(comparison.selection)
     30
     >>> comparison.close()
+    >>> pairs = wb.score_pairs([ngram, ngram.cached()], [("It is here.", "It are here.")])
+    >>> wb.compare(pairs).close()
     """
+    are_pairs = runs is None
+    if runs is None:
+        runs, annotations = items, None
+        items = pair_items(pair_models(items, "compare")[0])
     check_items(items, "compare")
+    compared: Items = items  # type: ignore[assignment] # checked just now
     state = state or {}
     auto = isinstance(annotations, str)
     if auto:
@@ -480,7 +489,7 @@ def compare(
     table = None if isinstance(annotations, str | bool) else annotations
 
     def make(table: Items | pd.DataFrame | None) -> Comparison:
-        return align(items, runs, annotations=table, level=level, resamples=resamples, seed=seed)
+        return align(compared, runs, annotations=table, level=level, resamples=resamples, seed=seed)
 
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
@@ -493,7 +502,10 @@ def compare(
     if auto and table is not None:
         made = make(table)
     remake = make if auto and table is None else None
-    return Compare(
+    view = Compare(
         made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
         surprisal=surprisal, runs=runs, height=height,
     )  # fmt: skip
+    if are_pairs:
+        view._arguments = ["pairs"]  # noqa: SLF001 - the line that shows the view again
+    return view

@@ -12,7 +12,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.render.labels import label
 from workbench.render.numbers import fixed
 from workbench.widgets.compare.view import detectable_text
-from workbench.widgets.shared.passages import blanked_text
+from workbench.widgets.shared.passages import answer_text, blanked_text
 
 ORDERS = {
     "": "", "disagreement": "most disagreement first", "difference": "difference in ln p",
@@ -92,7 +92,14 @@ def item_rows(
     for position, row in enumerate(rows):
         item = comparison.items[row]
         texts = [column[position] for column in predictions]
-        cells.append([item.item_id, blanked_text(item), comparison.answers[row] or "?", *texts])
+        cells.append(
+            [
+                item.item_id,
+                blanked_text(item),
+                (answer_text(item) if item.answer else comparison.answers[row]) or "?",
+                *texts,
+            ]
+        )
     return ["Item", "Passage", "Answer", *(comparison.labels[k] for k in visible)], cells
 
 

@@ -29,7 +29,7 @@ from workbench.render.numbers import (
     with_minus,
 )
 from workbench.render.results import WRITERS
-from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, words_around
+from workbench.widgets.shared.passages import BLANK_MARK, answer_text, score_bars, snippet, words_around
 from workbench.widgets.shared.search import item_hits
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#707070", "#F0E442")
@@ -376,7 +376,7 @@ def item_row(
     if spans:
         before, inside, after = snippet(item, spans[0])
     else:
-        text, inside = snippet(item, None)[0], item.answer or "?"
+        text, inside = snippet(item, None)[0], answer_text(item)
         before, _, after = text.partition(BLANK_MARK)
     marks = []
     for k in visible:

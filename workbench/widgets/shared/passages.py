@@ -52,6 +52,14 @@ def blanked_text(item: Item) -> str:
     return f"{readable.context}{readable.left}{BLANK_MARK}{readable.right}"
 
 
+def answer_text(item: Item) -> str:
+    """Return what stands in the blank of an item in a list: both words of a pair, the right one first."""
+    words = item.candidates or ()
+    if len(words) == 2 and item.answer in words:  # noqa: PLR2004 - a pair
+        return " | ".join(sorted(words, key=lambda word: word != item.answer))
+    return item.answer or "?"
+
+
 def item_kind(item: Item, *further: str | None) -> list[str]:
     """Return the known ones of variant, word class and further names of an item, each once."""
     return [name for name in dict.fromkeys((item.variant, item.word_class, *further)) if name]
