@@ -7,6 +7,7 @@ questions come from its first ten stories, novels are the other ten.
 
 import contextlib
 import io
+import json
 import re
 import runpy
 import shlex
@@ -116,8 +117,25 @@ def released():
         for n, answer in enumerate(["@entity3", "@entity1"])
     }
     novels = {f"train-novels/Other/{name}.txt": tokenised(book).lower() for name, book in the_other_ten()}
-    sets = RELEASES | {"lambada": lambada | novels, "cbt": cbt, "msrcc": b.OFFICIAL, "cnnqa": cnn}
+    blimp = {f"{name}.jsonl": minimal_pairs(name) for name in ("agreement", "islands")}
+    sets = RELEASES | {
+        "blimp": blimp,
+        "lambada": lambada | novels,
+        "cbt": cbt,
+        "msrcc": b.OFFICIAL,
+        "cnnqa": cnn,
+    }
     return {f"{folder}/{name}": text for folder, files in sets.items() for name, text in files.items()}
+
+
+def minimal_pairs(name):
+    """Return pairs in the form of BLiMP: two words of a sentence change their places in the second text."""
+    rows = []
+    for number, item in enumerate(of_the_first_ten(wb.load("sample", "dev", variant="capitalised")).head(4)):
+        words = item.query.split()[:6]
+        texts = {"sentence_good": " ".join(words), "sentence_bad": " ".join([words[1], words[0], *words[2:]])}
+        rows.append(texts | {"UID": name, "linguistics_term": "order", "pairID": str(number)})
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def tokenised(book):

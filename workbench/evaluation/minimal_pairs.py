@@ -43,8 +43,8 @@ def pair_items(pairs: pd.DataFrame) -> Items:
     `pairs` has ``item_id``, ``dataset``, ``book_id`` and `PAIR_COLUMNS`; further columns but those of
     predictions are the items' own.
     """
-    own = [name for name in pairs if name not in {*PREDICTION_COLUMNS, *PAIR_COLUMNS, *PAIR_RESULTS}]
-    extra: Any = pairs[own].astype(object).to_dict("records")
+    further = [name for name in pairs if name not in {*PREDICTION_COLUMNS, *PAIR_COLUMNS, *PAIR_RESULTS}]
+    extra: Any = pairs[further].astype(object).to_dict("records")
     records = []
     names = ("item_id", "dataset", "book_id", *PAIR_COLUMNS)
     for row, meta in zip(zip(*(pairs[name].tolist() for name in names), strict=True), extra, strict=True):
@@ -105,11 +105,11 @@ def measures_over_sets(frame: pd.DataFrame) -> dict[str, Any]:
 
 def with_pairs(predictions: pd.DataFrame, pairs: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """Return predictions of pairs with the texts, the scores and the own columns, most telling first."""
-    own = [name for name in pairs if name not in {*PREDICTION_COLUMNS, *PAIR_COLUMNS}]
+    further = [name for name in pairs if name not in {*PREDICTION_COLUMNS, *PAIR_COLUMNS}]
     head = ["item_id", "model"]
     rest = [name for name in PREDICTION_COLUMNS if name not in {*head, "correct"}]
-    columns = {name: pairs[name].to_numpy() for name in (*own, *PAIR_COLUMNS)}
+    columns = {name: pairs[name].to_numpy() for name in (*further, *PAIR_COLUMNS)}
     columns |= {name: scores[name].to_numpy() for name in scores}
     frame = predictions.assign(**{str(name): values for name, values in columns.items()})
     frame["context"] = objects(frame["context"].tolist())
-    return frame[[*head, *PAIR_COLUMNS, *PAIR_RESULTS[:3], "correct", *PAIR_RESULTS[3:], *own, *rest]]
+    return frame[[*head, *PAIR_COLUMNS, *PAIR_RESULTS[:3], "correct", *PAIR_RESULTS[3:], *further, *rest]]

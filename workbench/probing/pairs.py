@@ -94,7 +94,8 @@ def score_pairs(
     [['the box.', 'the box.'], ['He was.', 'He was.']]
     """
     check_option("normalise", normalise, (None, *get_args(Normalise)))
-    table = _read(pairs, {"sentence_good": good, "sentence_bad": bad, "context": context}, sets)
+    columns = {"sentence_good": good, "sentence_bad": bad, "context": context}
+    table = read_pairs(pairs, columns, sets)
     items = pair_items(table)
     texts = [text for row in zip(table["sentence_good"], table["sentence_bad"], strict=True) for text in row]
     asked = text_items(texts, np.repeat(table["context"], 2).tolist())
@@ -120,11 +121,12 @@ def score_pairs(
     return pd.concat(frames, ignore_index=True)
 
 
-def _read(pairs: Any, columns: dict[str, str], sets: str) -> pd.DataFrame:
+def read_pairs(pairs: Any, columns: dict[str, str] | None = None, sets: str = "UID") -> pd.DataFrame:
     """Return checked pairs with ``item_id``, ``dataset``, ``book_id`` and their own columns.
 
-    `columns` has the names of `PAIR_COLUMNS` in the table.
+    `columns` has the names of `PAIR_COLUMNS` in the table, where they are others.
     """
+    columns = columns or {name: name for name in PAIR_COLUMNS}
     sources: list[tuple[pd.DataFrame, Path | None, Any]] = []
     if isinstance(pairs, str | Path):
         for path in _files(Path(pairs).expanduser()):
@@ -149,8 +151,8 @@ def _read(pairs: Any, columns: dict[str, str], sets: str) -> pd.DataFrame:
     names = [table["dataset"], table["book_id"].str.removeprefix(SET_PREFIX)]
     numbers = pd.Series(np.arange(len(table)).astype(str)).str.zfill(6)
     for number in (table["pairID"].astype("str"), numbers) if is_blimp else (numbers,):
-        parts = zip(*names, number, strict=True)
-        table["item_id"] = ["/".join(part for part in row if isinstance(part, str)) for row in parts]
+        rows = zip(*names, number, strict=True)
+        table["item_id"] = ["/".join(name for name in row if isinstance(name, str)) for row in rows]
         if table["item_id"].is_unique:
             break
     return table

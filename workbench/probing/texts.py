@@ -130,11 +130,11 @@ def text_items(texts: Sequence[Any], contexts: Sequence[str | None]) -> Items:
             raise DataError(
                 f"expected a text, got {text!r:.80} (text {number})", hint="leave empty texts out"
             )
-        whole, start = wt.after_context(text, context if isinstance(context, str) else "")
-        span = start, len(whole)
-        sentences = wt.up_to_target(wt.sentences(whole, tokenised=False), span, len(whole))
+        passage, start = wt.after_context(text, context if isinstance(context, str) else "")
+        span = start, len(passage)
+        sentences = wt.up_to_target(wt.sentences(passage, tokenised=False), span, len(passage))
         records.append(
-            Item(f"text {number}", "texts", "test", "plain", whole, text, span, sentences, tokenised=False)
+            Item(f"text {number}", "texts", "test", "plain", passage, text, span, sentences, tokenised=False)
         )
     return Items.from_records(records)
 
