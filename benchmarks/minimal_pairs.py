@@ -23,6 +23,7 @@ import statistics
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def main() -> int:
     tried = texts[:: max(1, len(texts) // options.tried)]
     sizes = list(map(int, options.batches.split(",")))
     theirs(sizes[-1], tried[: sizes[-1]])
-    once = {size: timed(1, lambda size=size: theirs(size, tried))[0][0] for size in sizes}
+    once = {size: timed(1, partial(theirs, size, tried))[0][0] for size in sizes}
     best = min(sizes, key=lambda size: once[size])
     print("minicons, texts/s: " + ", ".join(f"{len(tried) / once[size]:.1f} at {size}" for size in sizes))
     wb.score_texts(model, tried[:8])

@@ -151,8 +151,8 @@ def read_pairs(pairs: Any, columns: dict[str, str] | None = None, sets: str = "U
     names = [table["dataset"], table["book_id"].str.removeprefix(SET_PREFIX)]
     numbers = pd.Series(np.arange(len(table)).astype(str)).str.zfill(6)
     for number in (table["pairID"].astype("str"), numbers) if is_blimp else (numbers,):
-        rows = zip(*names, number, strict=True)
-        table["item_id"] = ["/".join(name for name in row if isinstance(name, str)) for row in rows]
+        levels = zip(*names, number, strict=True)
+        table["item_id"] = ["/".join(name for name in row if isinstance(name, str)) for row in levels]
         if table["item_id"].is_unique:
             break
     return table

@@ -19,7 +19,7 @@ from workbench.predictions.schema import check_model
 from workbench.predictions.store import model_identity
 from workbench.storage import cache
 from workbench.storage.errors import DataError, check_option
-from workbench.storage.progress import progress_bar, report_progress, update_with_estimate
+from workbench.storage.progress import progress_bar, report_progress
 
 TEXTS_VERSION = 1
 """Raised when the same model gives the same texts other scores, so that stored ones are not found again."""
@@ -152,12 +152,11 @@ def stored_scores(
     identity = model_identity(model)
     store, tables = cache.Cache("texts", TEXT_SCORE_SCHEMA), []
     with progress_bar(len(items), label=model.name, unit="texts") as bar:
-        update = update_with_estimate(bar)
         for start in range(0, len(items), _SLICE):
             batch, done = items[start : start + _SLICE], bar.n
 
             def report(n: float, total: float, batch: Items = batch, done: float = done) -> None:
-                update(int(done + len(batch) * n / max(total, 1)) - int(bar.n))
+                bar.update(done + len(batch) * n / max(total, 1) - bar.n)
 
             columns = (batch.frame[name].tolist() for name in ("text", "answer_span"))
             texts = json.dumps([TEXTS_VERSION, identity, beginning, window, *map(list, columns)])

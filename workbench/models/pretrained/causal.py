@@ -301,7 +301,7 @@ class CausalLM(PromptedModel, PretrainedModel):
                 fail=lambda row: not_a_number(
                     np.nan, ids[row], model=self.name, dtype=self.dtype, quantity=number
                 ),
-                step=update_with_estimate(bar),
+                step=bar.update,
             )  # fmt: skip
 
     def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:

@@ -29,7 +29,7 @@ def passage_log_probs(
     *,
     top_k: int = 0,
     fail: Callable[[int], DataError],
-    step: Callable[[int], object] = lambda _n: None,
+    step: Callable[[float], object] = lambda _n: None,
 ) -> list[PassageLogProbs]:
     """Return natural log-probabilities of the words of texts and of their ends, and the best words.
 
@@ -112,7 +112,7 @@ def text_scores(
     beginning: Beginning | None,
     window: LongText,
     fail: Callable[[int], DataError],
-    step: Callable[[int], object] = lambda _n: None,
+    step: Callable[[float], object] = lambda _n: None,
 ) -> TextScores:
     """Return the log-probabilities of texts after contexts; see `Predictor.text_scores`.
 
@@ -188,7 +188,7 @@ def _next_and_end(
     top_k: int,
     *,
     fail: Callable[[int], DataError],
-    step: Callable[[int], object],
+    step: Callable[[float], object],
 ) -> list[Floats]:
     """Return log-probabilities after each sub-token from a place on, (sub-tokens, 2 + 2 top_k) a row.
 

@@ -123,7 +123,7 @@ class CausalScorer:
         pairs: Sequence[tuple[Ids, Ids]],
         groups: Sequence[Sequence[int]],
         *,
-        step: Callable[[int], object] = lambda _n: None,
+        step: Callable[[float], object] = lambda _n: None,
     ) -> Scores:
         """Return the scores of sub-tokens after contexts, for the pairs that are in one of the groups.
 
@@ -138,12 +138,13 @@ class CausalScorer:
         scores = no_scores(len(pairs))
         scores[single] = self.score_pairs([pairs[number] for number in single], step=step)
         contexts_of_groups = [pairs[group[0]][0] for group in shared]
-        seen = half_steps(step, list(map(len, shared)))
+        share = 2 if any(len(ids) > 1 for ids in contexts_of_groups) else 1  # a mark alone takes no time
+        seen = half_steps(step if share > 1 else lambda _n: None, list(map(len, shared)))
         for batch, contexts in self.contexts(contexts_of_groups, seen=seen):
             owners = [index for index, row in enumerate(batch) for _ in shared[row]]
             numbers = [number for row in batch for number in shared[row]]
             paths = [pairs[number][1] for number in numbers]
-            scores[numbers] = self.score_after(contexts, owners, paths, step=lambda n: step(n / 2))
+            scores[numbers] = self.score_after(contexts, owners, paths, step=lambda n: step(n / share))
         return scores
 
     def score_pairs(
@@ -266,7 +267,7 @@ class CausalScorer:
         owners: Sequence[int],
         paths: Sequence[Ids],
         *,
-        step: Callable[[int], object] = lambda _n: None,
+        step: Callable[[float], object] = lambda _n: None,
     ) -> Scores:
         """Return the scores of sub-tokens after contexts that the model has seen (see `next_logits`).
 
