@@ -4,6 +4,8 @@ Each is text and nothing else, wherever it is shown. `CHARTS` and `TABLES` make 
 workbench with such strings in each place that a name, a word or a heading can come from.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 from adversarial_items import items_of, predicted, predictions_of
@@ -168,13 +170,18 @@ def _imported(text):
     return Imported(text, rows, items, {text: 2}, name=text, report=report)
 
 
+def _notes(text):
+    notes = NotesTable({"item_id": [text], "tags": [[text]], "note": [text]})
+    return SimpleNamespace(_repr_html_=notes._repr_html_)  # the LaTeX of pandas escapes nothing
+
+
 PAGES = {case.view: case.hostile for case in CASES.values()} | {
     "Contamination": _contamination,
     "Imported": _imported,
     "Item": lambda text: items_of(text)[0],
     "Items": items_of,
     "Manifest": lambda text: Manifest(steps=[Step(text, 9, 4, {text: 3, f"{text} 2": 2}, unit=text)]),
-    "NotesTable": lambda text: NotesTable({"item_id": [text], "tags": [[text]], "note": [text]}),
+    "NotesTable": _notes,
     "ProtocolRuns": _protocols,
     "ResultsTable": lambda text: table("lambada", made(9, start="lambada/test", model=text), resamples=9),
     "Significance": lambda text: significance(predicted(text), predicted(text, seed=1), resamples=9),
