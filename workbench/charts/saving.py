@@ -32,7 +32,7 @@ _PAGE = """\
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" \
 content="default-src 'none'; script-src 'sha256-%(digest)s'; style-src 'unsafe-inline'; img-src data: blob:; \
 base-uri 'none'; form-action 'none'"><title>%(title)s</title>
-<style>.vega-embed .marks { %(size)s }
+<style>.vega-embed .marks { %(width)s; height: auto !important }
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%%); margin: 0 }
 @media (prefers-reduced-motion: reduce) {
   .vega-embed * { animation: none !important; transition: none !important }
@@ -170,10 +170,10 @@ def _page(spec: dict[str, Any], tables: str, inches: float | None, *, dark: bool
     """Return a chart, with its tables below, as a page whose policy allows one script and no network."""
     script = chart_script()
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    size = "" if inches is None else f"width: {inches:.4g}in !important; height: auto !important"
+    width = "max-width: 100%" if inches is None else f"width: {inches:.4g}in !important"
     ink, paper = theme.page_colours(dark=dark)
     values = {
-        "digest": digest, "size": size, "script": script, "ink": ink, "paper": paper,
+        "digest": digest, "width": width, "script": script, "ink": ink, "paper": paper,
         "scheme": "dark" if dark else "light", "title": escape(chart_name(spec) or "Chart"),
         "chart": chart_html(spec, tables=tables),
     }  # fmt: skip
@@ -187,7 +187,7 @@ def chart_html(spec: dict[str, Any], *, picture: str = "", tables: str | None = 
     """
     picture = f"<noscript>{picture}</noscript>" if picture else ""
     tables = tables_html(spec) if tables is None else tables
-    return _CHART.format(spec=htmlsafe_json_dumps(spec), picture=picture, tables=tables)
+    return _CHART.format(spec=htmlsafe_json_dumps(theme.wrapping(spec)), picture=picture, tables=tables)
 
 
 @cache

@@ -47,7 +47,7 @@ _RENDERER = "workbench"
 _SCRIPT = "_esm"  # of a widget
 _VEGA_LITE, _VEGA = "application/vnd.vegalite.v5+json", "application/vnd.vega.v5+json"
 _LAB_VEGA_LITE = "5.21"  # what JupyterLab's Vega 5 draws
-_BESIDE = 230  # pixels of JupyterLab's window beside an output
+_BESIDE = 230  # pixels of a window beside a chart, in JupyterLab and on pages
 
 CONFIG: dict[str, Any] = {
     "background": "transparent",
@@ -311,6 +311,25 @@ def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
     return str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE_VERSION))
 
 
+def wrapping(spec: dict[str, Any], version: str = VEGA_LITE_VERSION) -> dict[str, Any]:
+    """Return panels side by side as a Vega specification that wraps at the width of the window.
+
+    The number of columns is a fixed number in Vega-Lite, and a signal in Vega. Other charts are as they were.
+    """
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    if not has_look(spec) or "hconcat" not in spec:
+        return spec
+    n, width = len(spec["hconcat"]), float(picture(spec).partition('width="')[2].partition('"')[0])
+    fitting = f"clamp(floor((windowSize()[0] - {_BESIDE}) / {width / n:.0f}), 1, {n})"
+    resized = {"events": {"source": "window", "type": "resize"}, "update": fitting}
+    vega: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=version)
+    vega["signals"] = [*vega.get("signals", []), {"name": "columns", "init": fitting, "on": [resized]}]
+    vega["layout"]["columns"] = {"signal": "columns"}
+    vega["autosize"] = {"type": "pad", "resize": True}
+    return vega
+
+
 # -- in notebooks
 
 
@@ -348,25 +367,7 @@ def _render(spec: dict[str, Any], **options: Any) -> Any:
     live = {**complete(spec), "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
     if has_look(live):
         show_below(live)
-    drawn, form = picture(spec), _VEGA_LITE
-    if has_look(live) and "hconcat" in live:
-        live, form = _wrapping(live, float(drawn.partition('width="')[2].partition('"')[0])), _VEGA
+    live = wrapping(live, _LAB_VEGA_LITE)
+    form = _VEGA_LITE if "vega-lite" in live["$schema"] else _VEGA
     metadata = {form: {"embed_options": {**EMBED, **(options.get("embed_options") or {})}}}
-    return {form: live, "image/svg+xml": drawn}, metadata
-
-
-def _wrapping(spec: dict[str, Any], width: float) -> dict[str, Any]:
-    """Return panels that take `width` pixels side by side as a Vega specification, which wraps in a window.
-
-    The number of columns is a fixed number in Vega-Lite, and a signal in Vega.
-    """
-    import vl_convert  # noqa: PLC0415 - takes a while to import
-
-    vega: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=_LAB_VEGA_LITE)
-    n = len(spec["hconcat"])
-    fitting = f"clamp(floor((windowSize()[0] - {_BESIDE}) / {width / n:.0f}), 1, {n})"
-    resized = {"events": {"source": "window", "type": "resize"}, "update": fitting}
-    vega["signals"] = [*vega.get("signals", []), {"name": "columns", "init": fitting, "on": [resized]}]
-    vega["layout"]["columns"] = {"signal": "columns"}
-    vega["autosize"] = {"type": "pad", "resize": True}
-    return vega
+    return {form: live, "image/svg+xml": picture(spec)}, metadata
