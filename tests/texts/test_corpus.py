@@ -250,6 +250,17 @@ def test_a_second_run_cuts_nothing(monkeypatch):
     assert of(first) is first
 
 
+def test_what_was_tokenised_with_capitals_is_not_tokenised_again(monkeypatch):
+    texts = [RUNNING, TOKENS, "A Line of The Text"]
+    expected = of(texts)
+    expected.path.unlink()
+    of(texts, lower=False)
+    monkeypatch.setattr(tokenise, "tokenise", None)
+    corpus = of(texts)
+    assert (corpus.path, corpus.sha256) == (expected.path, expected.sha256)
+    assert corpus.books.equals(expected.books)
+
+
 def test_without_some_books():
     texts = [Text("a b .", "x"), "l1 a", Text("c a .", "y"), Text("b e .", "w"), Text("d .", "z")]
     corpus = of(texts)

@@ -22,9 +22,10 @@ from workbench.construction.manifest import NOT_DRAWN, Manifest, Step
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor
-from workbench.predictions.store import items_digest, json_value, model_identity
+from workbench.predictions.store import items_digest, model_identity
 from workbench.storage import cache
 from workbench.storage.errors import DataError
+from workbench.storage.files import json_value
 from workbench.storage.progress import progress_bar
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts

@@ -36,7 +36,7 @@ from workbench.storage import cache
 from workbench.storage.cache import folder_size
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_folder, list_folder, remove, temporary_folder
+from workbench.storage.files import atomic_folder, json_value, list_folder, remove, temporary_folder
 from workbench.storage.packages import commit
 from workbench.storage.parallel import dask_client
 from workbench.storage.paths import data_home, resource
@@ -472,15 +472,6 @@ def model_identity(model: Any) -> dict[str, Any]:
         "version": json_value(_version(model), f"the version of {model.name!r}"),
         "config": json_value(config, f"the config of {model.name!r}"),
     }
-
-
-def json_value(value: Any, description: str) -> Any:
-    """Return a value as JSON represents it: tuples as lists, keys as text; errors have the `description`."""
-    try:
-        return json.loads(json.dumps(value, ensure_ascii=False).encode())
-    except (TypeError, ValueError) as error:
-        hint = "use text, numbers, None, and lists and dicts of these"
-        raise DataError(f"{description} cannot be written as JSON: {error}", hint=hint) from None
 
 
 def _version(model: object) -> Any:

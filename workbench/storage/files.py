@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.storage.errors import reading, writing
+from workbench.storage.errors import DataError, reading, writing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +62,15 @@ def read_parquet(
         plain = [each.value_type if pa.types.is_dictionary(each) else each for each in types]
         fields = [field.with_type(each) for field, each in zip(table.schema, plain, strict=True)]
         return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def json_value(value: Any, description: str) -> Any:
+    """Return a value as JSON represents it: tuples as lists, keys as text; errors have the `description`."""
+    try:
+        return json.loads(json.dumps(value, ensure_ascii=False).encode())
+    except (TypeError, ValueError) as error:
+        hint = "use text, numbers, None, and lists and dicts of these"
+        raise DataError(f"{description} cannot be written as JSON: {error}", hint=hint) from None
 
 
 def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **content: Any) -> None:

@@ -161,12 +161,18 @@ class Corpus:
         with files.temporary_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
             tokeniser.read(texts)
-            path = home / cache.digest(str(CORPUS_VERSION), tokeniser.key, str(lower))
+            cased, path = (
+                home / cache.digest(str(CORPUS_VERSION), tokeniser.key, str(is_lower))
+                for is_lower in (False, lower)
+            )
             corpus = None
             with contextlib.suppress(DataError):  # not there yet, or damaged
                 corpus = cls(path, name)
             if corpus is None:
-                _write(path, tokeniser.parts(), tokeniser.books, lower=lower)
+                blocks = tokeniser.parts()
+                with contextlib.suppress(DataError):  # tokenised before, with the capitals
+                    blocks = cls(cased).blocks()
+                _write(path, blocks, tokeniser.books, lower=lower)
                 corpus = cls(path, name)
         cache.make_room()
         n_unknown = sum(corpus.counts[corpus.words.index(mark)] for mark in UNKNOWN_MARKS & set(corpus.words))
@@ -239,9 +245,13 @@ class Corpus:
         path = paths.cache_home() / "corpus" / key
         with contextlib.suppress(DataError):
             return Corpus(path, self.name)
-        blocks = (self.book_part(row)._replace(book=n) for n, row in enumerate(remaining.index))
-        _write(path, blocks, names, lower=self.lower)
+        _write(path, self.blocks(remaining.index), names, lower=self.lower)
         return Corpus(path, self.name)
+
+    def blocks(self, rows: Iterable[int] | None = None) -> Iterator[Part]:
+        """Yield the sentences of each book, or of those in some rows of `books`, numbered anew."""
+        for number, row in enumerate(self.books.index if rows is None else rows):
+            yield self.book_part(row)._replace(book=number)
 
     def book_part(self, row: int) -> Part:
         """Return the sentences of the book in a row of `books`, with no types but its own."""

@@ -20,7 +20,7 @@ from workbench.items import text as wt
 from workbench.storage import cache, parallel
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError
-from workbench.storage.progress import progress_bar
+from workbench.storage.progress import progress_bar, report_progress
 
 TOKENISER_VERSION = 3
 """Raised when a text gives other tokens or sentences: those of an earlier version are not used again."""
@@ -201,9 +201,12 @@ class Tokeniser:
         total = sum(piece.size for piece in self.pieces)
         with progress_bar(total, label="tokenising", unit="characters") as bar:
             for start in range(0, len(self.pieces), _AT_ONCE):
-                pieces = self.pieces[start : start + _AT_ONCE]
-                yield from parallel.run_chunks(tokenise, pieces, in_process=total < _FEW)
-                bar.update(sum(piece.size for piece in pieces))
+                pieces, begun = self.pieces[start : start + _AT_ONCE], bar.n
+                with report_progress(lambda done, _, begun=begun: bar.update(begun + done - bar.n)):  # type: ignore[misc]
+                    blocks = parallel.run_chunks(
+                        tokenise, pieces, in_process=total < _FEW, size=lambda piece: piece.size
+                    )
+                yield from blocks
 
 
 def prose_sentences(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,10 +16,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from workbench.datasets.sources import check_choice
-from workbench.predictions.store import json_value
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_path, read_json, write_atomic
+from workbench.storage.files import atomic_path, json_value, read_json, write_atomic
 from workbench.storage.paths import cache_home
 from workbench.texts.batches import Batches
 from workbench.training.history import Training
