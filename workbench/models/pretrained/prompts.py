@@ -84,14 +84,14 @@ class Prompt:
     seed : int, default 0
         Seed of the draw and the order of the examples.
     separator : str, default two line ends
-        Stands after each example.
+        Text after each example.
     answer_template : str, default "{answer}"
         How the answer of an example is written. The answer of the item that is asked follows its passage
         directly, so nothing may stand before ``{answer}``; that belongs to the end of `template`.
     per_item : bool, default False
-        Whether examples are drawn for each item by the seed and its id; by default all have the same.
+        Whether examples are drawn for each item by the seed and its id; by default all items have the same.
     beginning : {"tokenizer", "nothing", "newline", "mark"}
-        What stands before the whole text: what the tokenizer adds by itself; nothing, also where it would add
+        Beginning of the whole text: what the tokenizer adds by itself; nothing, also where it would add
         a mark of the beginning (BOS); a newline after what it adds; or the mark in any case.
     space : {"word", "context"}
         Whether the white space before the answer is encoded with the answer, as models have learnt it, or at
@@ -100,7 +100,7 @@ class Prompt:
     Attributes
     ----------
     between : str
-        What stands between the passage and the answer, white space included.
+        Text between the passage and the answer, white space included.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Rank a vocabulary by a causal model without asking about every word, and write the most probable word.
+"""Rank a vocabulary by a causal model without scoring every word, and write the most probable word.
 
-Words are paths of sub-tokens in a trie. The probability of a path can only fall as it goes on, so a path
-whose log-probability is not above a bound needs no look at the words below it. The best open path is always
-looked at first (best-first branch and bound: Lawler and Wood 1966).
+Words are paths of sub-tokens in a trie. The probability of a path can only fall as it goes on, so the words
+below a path are skipped if its log-probability is not above a bound. The best open path is expanded first
+(best-first branch and bound: Lawler and Wood 1966).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ TIE = 1e-5
 different shapes, differ by about 1e-6."""
 
 BROKEN = -1
-"""Stands for the sub-token that a model would write whose logits are not numbers."""
+"""Placeholder of a sub-token that a model writes where its logits are not numbers."""
 
 _ABOVE = float(np.exp(TIE))  # how many times as probable as the answer a word above it is
-_SLACK = TIE / 2  # share of a probability that need not be known where words are compared with the answer
+_SLACK = TIE / 2  # share of a probability that may be unknown where words are compared with the answer
 _CLOSE = 1e-4  # the same of the best words: their order and log-probabilities are exact to this
 _EXPONENT = 600.0  # exponentials of twice as much are no numbers
 _PATHS = 256  # of one item in a batch
@@ -55,8 +55,8 @@ _SHARED = ContextVar("_SHARED", default=None)
 class Trie:
     """Forms of words as paths of sub-tokens, in the order of the paths: those below a node are a slice.
 
-    A form with an empty path is never found; several words may have the same path, and forms of one word that
-    have the same are one form. The `words` of the forms ascend; by default each form is a word of its own.
+    A form with an empty path is never found. Several words may have the same path; forms of one word with the
+    same path are one form. The `words` of the forms ascend; by default each form is a word of its own.
 
     Attributes
     ----------
@@ -146,12 +146,12 @@ class SearchResult(NamedTuple):
 
 
 class Search:
-    """Search the words of a trie for one item; the model's answers come from outside, in any batches.
+    """Rank the answer of one item among the words of a trie; the caller runs the model, in any batches.
 
-    The probability of a word is the sum of those of its forms. A form whose end was not asked for is at most
-    as probable as the longest beginning of it that is known, so each word has a lower and an upper bound.
-    `take` returns the nodes after which the model is to be asked, `give` takes its answers, until `take`
-    returns none. Only nodes are taken that decide whether a word is above the answer, or among the best.
+    The probability of a word is the sum of those of its forms. A form whose end is not known is at most as
+    probable as the longest beginning of it that is known, so each word has a lower and an upper bound. `take`
+    returns the nodes after which the model is run, `give` stores what it returned, until `take` returns none.
+    Only nodes are taken that decide whether a word is above the answer, or among the best.
 
     `first` are the log-probabilities of the children of the root, in the order of ``trie.children``, as for
     all nodes. `answer` is the word that is to be ranked, `value` its log-probability, that of its end
@@ -184,7 +184,7 @@ class Search:
         self._open(ROOT, np.asarray(first, dtype=np.float64))
 
     def take(self, limit: int) -> list[int]:
-        """Return the nodes to ask the model about next: at most `limit` for the rank and a few others."""
+        """Return the nodes to run the model on next: at most `limit` for the rank and a few others."""
         if self.broken or not len(self._bound):
             return []
         lower, upper = self._bounds()
@@ -248,12 +248,12 @@ class Search:
         return lower, upper
 
     def _undecided(self, lower: Floats, upper: Floats) -> Mask:
-        """Return the words of which it is not known whether they are above the answer."""
+        """Return the words that may be above or below the answer."""
         near = (upper > self._value / _ABOVE) & (lower <= self._value * _ABOVE)
         return np.asarray(near & _open_words(lower, upper, _SLACK))
 
     def _next_nodes(self, words: Mask) -> list[int]:
-        """Return the nodes to ask about for some words, the best first: of each its most probable form."""
+        """Return the next nodes of some words, the best first: of each its most probable form."""
         trie = self.trie
         forms = np.flatnonzero(words[trie.word] & (self._node != ROOT))
         bound, word = self._bound[forms], trie.word[forms]

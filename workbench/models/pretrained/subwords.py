@@ -131,9 +131,9 @@ class Subwords:
         return [row if self.has_mark(text) else [*first, *row] for text, row in zip(texts, rows, strict=True)]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return where the sub-tokens of a text are in it, those of `encode`; (0, 0) for marks before it.
+        """Return the spans of the sub-tokens of `encode` in a text; (0, 0) for marks before it.
 
-        DataError if the tokenizer does not say that.
+        DataError if the tokenizer has no offsets.
         """
         try:
             encoding = self.tokenizer(
@@ -144,7 +144,7 @@ class Subwords:
             offsets = []
         if text.strip() and not any(start < end for start, end in offsets):
             raise DataError(
-                f"the tokenizer does not say where in the text its sub-tokens are: {text.strip()[:40]!r}",
+                f"the tokenizer has no offsets of its sub-tokens in a text: {text.strip()[:40]!r}",
                 hint="take the fast tokenizer of the model, with its tokenizer.json",
             )
         return offsets if self.has_mark(text) else [(0, 0)] * len(self._first) + offsets
