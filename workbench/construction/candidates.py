@@ -96,7 +96,7 @@ class CandidatePassages:
     Attributes
     ----------
     books : pandas.DataFrame
-        One row a novel: ``book_id``, ``title``, ``chunk``, ``sentences``, ``tokens``, ``candidates``.
+        One row per novel: ``book_id``, ``title``, ``chunk``, ``sentences``, ``tokens``, ``candidates``.
     rule : Rule
         ``minimum``, ``shortest`` and ``longest``, as `of` takes them.
     dropped : dict of str to int
@@ -216,7 +216,7 @@ class CandidatePassages:
                 NovelChunk(work / f"{rows.start:08d}.parquet", corpus, rows, rule)
                 for rows in _chunked(corpus)
             ]
-            _find_all(chunks)
+            _find_missing(chunks)
             _join(chunks, target, key)
             files.remove(work)
             candidates = cls(target)
@@ -360,7 +360,7 @@ def _opened(folder: Path, key: str) -> CandidatePassages | None:
     return None
 
 
-def _find_all(chunks: Sequence[NovelChunk]) -> None:
+def _find_missing(chunks: Sequence[NovelChunk]) -> None:
     """Find the candidates of all chunks that an earlier call did not finish."""
     run_chunks(
         find,

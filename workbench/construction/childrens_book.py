@@ -45,7 +45,7 @@ NOTE = "questions made from novels; no part of the release"
 """What the attributes of all questions say."""
 
 PLACEHOLDER = "@entity{}"
-"""What stands for a candidate in anonymised questions."""
+"""What replaces a candidate in anonymised questions."""
 
 _CLASS_OF_TAG = {"PROPN": "NE", "NOUN": "CN", "VERB": "V", "ADP": "P"}
 _FALLBACK = {"NE": "CN"}  # the class that others are drawn from first where the answer's has too few
@@ -294,7 +294,7 @@ def question_statistics(items: Items, *, path: Path | str | None = None) -> Tabl
     Returns
     -------
     Table
-        One row a class (`variant`) and quantity: `value`, and what the release says of its parts
+        One row per class (`variant`) and quantity: `value`, and what the release says of its parts
         (`released_train`, `released_dev`, `released_test`). Questions are the same where query and answer
         are; vocabulary and candidates are counted in lower case. By these definitions the official validation
         questions give the release's numbers.

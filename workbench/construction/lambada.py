@@ -133,7 +133,7 @@ def _most_frequent(candidates: CandidatePassages, n: int) -> list[str]:
 class Filtered:
     """What filters left of passages, and why they dropped the others.
 
-    `frame` has one row a passage that was looked at: ``item_id``, ``book_id``, ``number`` (its place in the
+    `frame` has one row per passage that was read: ``item_id``, ``book_id``, ``number`` (its place in the
     candidates or items), ``dropped_by`` (the filter that dropped it; missing for survivors) and ``log_prob``
     (natural logarithm of the highest probability that a filter gave to its target: of a passage that was
     dropped, the filter that dropped it). `parameters` are threshold, number, seed, and of each filter class,

@@ -183,7 +183,7 @@ class Manifest:
         )
 
     def to_frame(self) -> Table:
-        """Return the funnel, one row a step: what went in and out, the share dropped, and the reasons.
+        """Return the funnel, one row per step: what went in and out, the share dropped, and the reasons.
 
         What was left out because only a sample was asked for is counted apart, as ``n_not_drawn``.
         """

@@ -41,8 +41,8 @@ LIBRARIES = ("datasketch", "lingua-language-detector", "numpy", "pyarrow")
 SAMPLES, SAMPLE = 10, 300
 """Pieces of a novel whose language is detected, and characters of each.
 
-Each is a call of its own: where half of a novel is French, one call for all says English with a confidence of
-1.0, and not of 0.5.
+Each is detected by itself: where half of a novel is French, one call for all says English with a confidence
+of 1.0, and not of 0.5.
 """
 
 _DIGITS = 4  # of a confidence
@@ -129,7 +129,7 @@ def languages() -> list[str]:
 
 
 def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
-    """Return the words and phrases of a list, one a line, as normalised words.
+    """Return the words and phrases of a list, one per line, as normalised words.
 
     Lines without a letter or digit do not count.
     """
@@ -139,7 +139,7 @@ def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
         if words := tuple(word for token in line.split() for word in normalise(token)):
             phrases[words] = None
     if not phrases:
-        raise DataError("expected a word a line, got none", file=path, hint="pass a list of words")
+        raise DataError("expected one word per line, got none", file=path, hint="pass a list of words")
     return sorted(phrases)
 
 

@@ -207,7 +207,7 @@ def read_novels(
     language : str or None
         Other novels are dropped; None keeps all. One of the 75 languages of lingua.
     offensive : path, optional
-        A list of offensive words or phrases, one a line; case and accents do not matter.
+        A list of offensive words or phrases, one per line; case and accents do not matter.
     duplicates : {"drop", "drop contained", "keep"}
         Drop near-duplicates; those of which a longer novel contains so much, too; or none. Groups are in
         one part in any case.

@@ -44,7 +44,7 @@ def load(
     ----------
     dataset : str
         "lambada", "cbt", "msrcc", "cnnqa", "sample", or a name that another package gives in
-        the entry point group ``workbench.datasets``. Or the path of a table, one row a passage, in a file
+        the entry point group ``workbench.datasets``. Or the path of a table, one row per passage, in a file
         that ends in .csv, .tsv, .xlsx, .json, .jsonl or .parquet: texts, answers and candidates are found by
         the names of their columns, and all others are kept (see :func:`workbench.items_from_frame`). The data
         set is called after the file, ``mine`` for ``mine.csv``.

@@ -1,6 +1,6 @@
 """CNN and Daily Mail questions: one entity of a news highlight, after the anonymised article.
 
-Hermann et al. (2015), "Teaching Machines to Read and Comprehend", NeurIPS. One file a question:
+Hermann et al. (2015), "Teaching Machines to Read and Comprehend", NeurIPS. One file per question:
 address, article, question with ``@placeholder``, answer, ``@entity7:name`` lines, with blank
 lines between.
 """

@@ -1,7 +1,7 @@
 """Numbers printed in the papers, read from ``data/published``; none is typed into code.
 
 A column ``perplexity`` is that of the target. What papers on diffusion models call the perplexity of LAMBADA,
-per token of whole passages, stands in no table.
+per token of whole passages, is in no table.
 """
 
 from __future__ import annotations

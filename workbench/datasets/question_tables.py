@@ -1,4 +1,4 @@
-"""Tables of a data set's questions, one a row: their format, and the loop over the rows."""
+"""Tables of a data set's questions, one per row: their format, and the loop over the rows."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 All four tasks in small, with no download: LAMBADA-shaped passages (filtered by readers as in
 Paperno et al. 2016, section 3.1, rejected, and unfiltered), Children's Book Test questions of
-all four classes, and sentence completions. How they were made stands in ``data/sample/README.md``.
+all four classes, and sentence completions. ``data/sample/README.md`` says how they were made.
 """
 
 from __future__ import annotations

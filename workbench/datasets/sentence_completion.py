@@ -1,8 +1,8 @@
 """The Microsoft Research Sentence Completion Challenge: one word of one Sherlock Holmes sentence.
 
 Zweig and Burges (2011), "The Microsoft Research Sentence Completion Challenge", MSR-TR-2011-129.
-The official files have five lines a question, ``12c) ... [word] ...``; a CSV table with the same
-questions goes round too. Both give the same items.
+The official files have five lines per question, ``12c) ... [word] ...``; a CSV table of the
+questions, with another of the answers, is in use too. Both give the same items.
 """
 
 from __future__ import annotations

@@ -380,7 +380,7 @@ def _print_once(line: str) -> None:
 
 
 def registry() -> dict[str, Any]:
-    """Return the tables of ``data/registry.toml``, one a data set."""
+    """Return the tables of ``data/registry.toml``, one per data set."""
     return _parse_registry(resource("registry.toml").read_text(encoding="utf-8"))
 
 
@@ -438,7 +438,7 @@ class Release:
     split, variant : str
         What is loaded where none is asked for. Without a usual variant, it is all variants that are there.
     variant_of : callable
-        Returns the variant that the path of a file tells, or None.
+        Returns the variant that the path of a file names, or None.
     companion : callable
         Returns the patterns of the second file that lies beside a file.
     books : mapping of str to BookFiles
@@ -482,7 +482,7 @@ class Release:
         if variant or self.variant:
             variants = [check_choice("variant", variant, variants, self.name, self.variant)]
         split = self._choose_split(split, variants, any_part=file is not None, path=path)
-        table = f"{self.name}-{variants[0]}"  # such as lambada-openai, a release with a licence of its own
+        table = f"{self.name}-{variants[0]}"  # such as lambada-openai, a release with another licence
         dataset = table if table in registry() else self.name
         if file is not None:
             files = {variants[0]: file}
