@@ -55,15 +55,16 @@ class Echo(NamedTuple):
     best: list[float]  # log-probability of the most probable sub-token there; NaN for the first
     marks: Marks
 
-    def boundary(self, offset: int) -> int:
-        """Return the first sub-token that ends after an offset; it may begin before it."""
-        return next((i for i, (_, end) in enumerate(self.spans) if end > offset), len(self.spans))
-
     def after(self, offset: int) -> Echo:
-        """Return the sub-tokens that end after an offset."""
-        first = self.boundary(offset)
+        """Return the sub-tokens that end after an offset; the first may begin before it."""
+        first = next((i for i, (_, end) in enumerate(self.spans) if end > offset), len(self.spans))
         rest = {name: getattr(self, name)[first:] for name in ("tokens", "spans", "log_probs", "best")}
         return self._replace(**rest)
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether each sub-token is the most probable one."""
+        return all(value >= best for value, best in zip(self.log_probs, self.best, strict=True))
 
 
 class CompletionClient:

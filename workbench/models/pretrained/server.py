@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -54,33 +54,6 @@ _LONGEST_WORD = 12  # sub-tokens that the server writes
 _OVERLAP = 64  # letters before a word in which a sub-token that reaches into the word may begin
 _RESPONSES = pa.schema([("response", pa.binary())])
 T = TypeVar("T")
-
-
-class _Answer(NamedTuple):
-    """The server's scores of a text after a context."""
-
-    context: int  # letters of the context
-    echo: Echo  # of the end of the context, and of the text
-
-    def start(self, offset: int) -> int:
-        """Return the letter at which the sub-token after an offset begins."""
-        return self.echo.spans[self.echo.boundary(offset)][0]
-
-    def log_prob(self, offset: int) -> float:
-        """Return the log-probability of the sub-tokens from an offset on."""
-        return sum(self.echo.log_probs[self.echo.boundary(offset) :])
-
-    @property
-    def scored(self) -> list[float]:
-        """Log-probabilities of the sub-tokens of the text, without a first one that has none."""
-        log_probs = self.echo.log_probs[self.echo.boundary(self.context) :]
-        return [value for value in log_probs if not math.isnan(value)]
-
-    @property
-    def greedy(self) -> bool:
-        """Whether each sub-token of the text is the most probable one."""
-        first = self.echo.boundary(self.context)
-        return all(a >= b for a, b in zip(self.echo.log_probs[first:], self.echo.best[first:], strict=True))
 
 
 class ServerModel(PromptedModel):
@@ -213,22 +186,23 @@ class ServerModel(PromptedModel):
         the words reaches into the context, the scores of all words of the item begin there.
         """
         pairs = self._continuations(items, words)
-        answers = self._ask([pair for row in pairs for pair in row], self._scored)
-        return pad([self._log_probs(row, [answers[pair] for pair in row]) for row in pairs])
+        echoes = self._ask([pair for row in pairs for pair in row], self._echo)
+        return pad([self._log_probs(row, [echoes[pair] for pair in row]) for row in pairs])
 
     @staticmethod
-    def _log_probs(pairs: Sequence[Continuation], answers: Sequence[_Answer]) -> list[float]:
+    def _log_probs(pairs: Sequence[Continuation], echoes: Sequence[Echo]) -> list[float]:
         """Return the log-probabilities of texts; those after one context are of the same letters."""
-        if len({before for before, _ in pairs}) != 1:
-            return [answer.log_prob(answer.context) for answer in answers]
-        offset = answers[0].context
-        while (start := min(answer.start(offset) for answer in answers)) < offset:
-            offset = start
-        return [answer.log_prob(offset) for answer in answers]
+        offsets = [_end(before) for before, _ in pairs]
+        if len({before for before, _ in pairs}) == 1:
+            offset = offsets[0]
+            while (start := min(echo.after(offset).spans[0][0] for echo in echoes)) < offset:
+                offset = start
+            offsets = [offset] * len(pairs)
+        return [sum(echo.after(offset).log_probs) for echo, offset in zip(echoes, offsets, strict=True)]
 
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of the sub-tokens of each answer; NaN without an answer."""
-        return _answer_log_probs(self._score_answers(items))
+        return self._score_answers(items)[0]
 
     def text_scores(
         self, items: Items, *, beginning: Beginning | None = None, window: LongText = "strided"
@@ -244,8 +218,9 @@ class ServerModel(PromptedModel):
         texts = [
             (before, text) for item in items for before, text, _ in [super(ServerModel, self)._split(item)]
         ]
-        answers = self._ask(texts, self._scored)
-        values = [answers[text].scored for text in texts]
+        echoes = self._ask(texts, self._echo)
+        rows = [echoes[text].after(_end(text[0])).log_probs for text in texts]
+        values = [[value for value in row if not math.isnan(value)] for row in rows]
         sums = np.array([sum(row) if row else np.nan for row in values], dtype=float)
         starts = ["context" if before.strip() else usual for before, _ in texts]
         return TextScores(np.full(len(texts), np.nan), sums, list(map(len, values)), starts, [0] * len(texts))
@@ -254,9 +229,7 @@ class ServerModel(PromptedModel):
         columns, words = self._columns(items), self._offered(items)
         greedy, has = None, has_answers(items)
         if not self.greedy_only:
-            answers = self._score_answers(items)
-            greedy = np.array([answer is not None and answer.greedy for answer in answers], dtype=bool)
-            columns["log_prob_uncorrected"] = _answer_log_probs(answers)
+            columns["log_prob_uncorrected"], greedy = self._score_answers(items)
             columns["greedy_correct"] = nullable(greedy, has)
         if words is not None:
             return from_scores(
@@ -270,7 +243,7 @@ class ServerModel(PromptedModel):
     ) -> pd.DataFrame:
         """Return the rows of generated predictions, as :class:`workbench.models.CausalLM` has them.
 
-        `greedy` tells which answers it writes, where that is known already.
+        `greedy` has the answers that it writes, where these are known already.
         """
         texts, has = [self._split(item) for item in items], has_answers(items)
         asked = [row for row in range(len(items)) if greedy is None or not greedy[row]]
@@ -294,11 +267,16 @@ class ServerModel(PromptedModel):
             raise DataError(problem, hint=hint)
         return text
 
-    def _score_answers(self, items: Items) -> list[_Answer | None]:
-        """Return the server's scores of each answer; None without an answer."""
-        texts = [self._split(item) for item in items]
-        answers = self._ask([(text.before, text.word) for text in texts if text.word], self._scored)
-        return [answers.get((text.before, text.word)) for text in texts]
+    def _score_answers(self, items: Items) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the log-probability of each answer, and whether all its sub-tokens are the most probable."""
+        pairs = [(text.before, text.word) for text in map(self._split, items)]
+        echoes = self._ask([pair for pair in pairs if pair[1]], self._echo)
+        log_probs, greedy = np.full(len(pairs), np.nan), np.zeros(len(pairs), dtype=bool)
+        for row, pair in enumerate(pairs):
+            if pair in echoes:
+                answer = echoes[pair].after(_end(pair[0]))
+                log_probs[row], greedy[row] = sum(answer.log_probs), answer.is_greedy
+        return log_probs, greedy
 
     def _ask(
         self, pairs: Sequence[Continuation], parse: Callable[[Continuation, bytes], T]
@@ -339,16 +317,15 @@ class ServerModel(PromptedModel):
             model=self.model, prompt=before + after, max_tokens=n_written, logprobs=1, **options
         )
 
-    def _scored(self, pair: Continuation, body: bytes) -> _Answer:
+    def _echo(self, pair: Continuation, body: bytes) -> Echo:
+        """Return the sub-tokens of a text and of the end of its context."""
         before, after = pair
-        echo, context = read_echo(body, before + after, self._client.address, self._marks), before.rstrip()
-        answer = _Answer(len(context), echo.after(len(context) - _OVERLAP))
-        log_prob = answer.log_prob(answer.context)
-        has_none = context != "" and math.isnan(log_prob)  # the first sub-token of a text may have none
-        if answer.echo.boundary(answer.context) == len(answer.echo.spans) or has_none:
-            problem = f"expected a sub-token of {after[:40]!r} after {context[-40:]!r}, got none"
+        echo, end = read_echo(body, before + after, self._client.address, self._marks), _end(before)
+        log_probs = echo.after(end).log_probs
+        if not log_probs or (end and math.isnan(log_probs[0])):  # the first of a text may have none
+            problem = f"expected a sub-token of {after[:40]!r} after {before[:end][-40:]!r}, got none"
             raise DataError(problem, file=self._client.address, hint="leave out the item with this text")
-        return answer
+        return echo.after(end - _OVERLAP)
 
     def _written(self, _pair: Continuation, body: bytes) -> list[str]:
         return read_written(body, self._client.address)
@@ -389,9 +366,9 @@ class ServerModel(PromptedModel):
         raise DataError(problem, hint="name the address of the server again")
 
 
-def _answer_log_probs(answers: Sequence[_Answer | None]) -> Floats:
-    """Return the log-probability of each answer; NaN where there is none."""
-    return np.array([np.nan if row is None else row.log_prob(row.context) for row in answers], dtype=float)
+def _end(before: str) -> int:
+    """Return where a context ends: the white space after it belongs to what follows."""
+    return len(before.rstrip())
 
 
 def _begins_with(tokens: Sequence[str], word: str) -> bool:
