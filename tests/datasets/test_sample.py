@@ -139,15 +139,8 @@ def test_no_passage_of_the_held_out_stories_stands_in_those_to_train_on():
 @pytest.mark.parametrize(("split", "variant"), [("valid", None), ("dev", "cloze"), ("control", "NE")])
 def test_what_there_is_not_is_told(tmp_path, split, variant):
     refused(wb.load, "sample", split, variant=variant)
-    (tmp_path / "passages.jsonl").write_text("{broken\n")
     refused(wb.load, "sample", path=tmp_path)
     refused(wb.books, "sample", "dev")
-
-
-def test_a_folder_without_a_split_says_so(tmp_path):
-    (tmp_path / "passages.jsonl").write_bytes((SAMPLE / "passages.jsonl").read_bytes())
-    assert len(wb.load("sample", path=tmp_path)) == 222
-    refused(wb.load, "sample", "test", path=tmp_path)
 
 
 def test_building_again_gives_the_same_files(tmp_path):

@@ -22,7 +22,8 @@ from random_predictions import annotated, predicted
 from refused import refused
 
 import workbench as wb
-from workbench.datasets.fetch import entries
+from workbench.datasets import sources
+from workbench.datasets.fetch import entry_of
 from workbench.items.notes import write_notes
 from workbench.storage.errors import DataError
 from workbench.widgets.publish.pages import script_json
@@ -220,7 +221,7 @@ def test_a_page_has_the_terms_of_its_data(folder, tmp_path, read):
     raw = b.write(tmp_path / "raw", {"lambada_development_plain_text.txt": b.text(lines)})
     others = wb.browse(wb.items_from_text(["A ___ b ."]))
     wb.publish(folder, {"Passages": wb.browse(wb.load("lambada", "dev", path=raw)), "Others": others})
-    notice = entries()["lambada"].notice.strip()
+    notice = entry_of("lambada").notice.strip()
     assert "may not be passed on" in notice
     about = read("about")
     for text in (read("passages"), about, read("index")):
@@ -234,7 +235,7 @@ def test_a_page_has_the_terms_of_its_data(folder, tmp_path, read):
 
 
 def test_data_that_must_not_be_passed_on_in_bulk_have_a_notice():
-    assert {name for name in entries() if terms(name)["notice"]} == {"lambada", "cnnqa"}
+    assert {name for name in sources.registry() if terms(name)["notice"]} == {"lambada", "cnnqa"}
 
 
 def test_the_runs_of_the_views_stand_there_with_their_signature(folder, read):

@@ -83,11 +83,6 @@ def entry_of(dataset: str) -> Entry:
     return Entry(dataset=dataset, **{**entry, "files": remotes})
 
 
-def entries() -> dict[str, Entry]:
-    """Return the entries of the registry by the name of the data set."""
-    return {name: entry_of(name) for name in sources.registry()}
-
-
 def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = None) -> Path:
     """Download a data set, check it, and return the folder that holds it.
 

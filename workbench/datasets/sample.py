@@ -16,8 +16,8 @@ from typing import Any
 from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.items import WORD_CLASSES, Item, Items
-from workbench.storage.errors import reading
-from workbench.storage.files import read_bytes
+from workbench.storage.errors import DataError
+from workbench.storage.files import read_bytes, read_json
 from workbench.storage.paths import resource
 
 PASSAGES = ("plain", "capitalised", "openai")
@@ -42,31 +42,26 @@ def load(
     the same ids; "control" has unfiltered ones, and "rejected" what the readers did not let through. Models
     that are fitted on "train" are tested on "test". The variant is "plain" (the default), "capitalised" or
     "openai" of passages; in "dev", "train" and "test" also "cbt" for questions of all word classes, "NE",
-    "CN", "V" or "P" for those of one, and "msrcc" for sentence completions. `path` is another folder with
-    files of the same form.
+    "CN", "V" or "P" for those of one, and "msrcc" for sentence completions.
     """
+    if path is not None:
+        raise DataError("the sample is part of the workbench", hint="leave out path=")
     variant = sources.check_choice("variant", variant, VARIANTS, "the sample", "plain")
     splits = SPLITS if variant in PASSAGES else _WITH_QUESTIONS
     split = sources.check_choice("split", split, splits, f"the sample, variant {variant!r},", "dev")
-    folder = resource("sample") if path is None else Path(path)
-    source_split = "dev" if split in STORIES else split
-    with reading(folder, "the sample"):
-        if variant in PASSAGES:
-            records = list(_passages(folder, source_split, variant))
-        else:
-            records = list(_completions(folder) if variant == "msrcc" else _questions(folder, variant))
+    if variant in PASSAGES:
+        records = list(_passages("dev" if split in STORIES else split, variant))
+    else:
+        records = list(_completions() if variant == "msrcc" else _questions(variant))
     if split in STORIES:
-        books = {_book_id(name) for name in story_names(split, folder)}
+        books = {_book_id(name) for name in story_names(split)}
         records = [replace(item, split=split) for item in records if item.book_id in books]
     return sources.items_from_records("sample", records, on_error)
 
 
-def story_names(split: str, folder: Path | None = None) -> list[str]:
+def story_names(split: str) -> list[str]:
     """Return the names of the files of the stories of a split, "train" or "test", without their ends."""
-    file = (folder or resource("sample")) / "split.json"
-    description, hint = "the split of the stories", "restore the file"
-    with reading(file, description, hint=hint):
-        return [str(name) for name in json.loads(read_bytes(file, description))[split]]
+    return [str(name) for name in read_json(resource("sample", "split.json"))[split]]
 
 
 def at_hand(_searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
@@ -82,8 +77,8 @@ def _book_id(story: str) -> str:
     return f"sample/{story}"
 
 
-def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
-    rows = [row for row in _rows(folder / "passages.jsonl") if row["split"] == split]
+def _passages(split: str, variant: str) -> Iterator[Item]:
+    rows = [row for row in _rows("passages") if row["split"] == split]
     running = variant == "openai"
     for number, row in enumerate(rows):
         text = row["running"] if running else row["tokens"]
@@ -103,9 +98,9 @@ def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
         )
 
 
-def _questions(folder: Path, variant: str) -> Iterator[Item]:
+def _questions(variant: str) -> Iterator[Item]:
     numbers = dict.fromkeys(WORD_CLASSES, 0)
-    for row in _rows(folder / "questions.jsonl"):
+    for row in _rows("questions"):
         word_class, sentences = row["word_class"], row["sentences"]
         if variant in ("cbt", word_class):
             spans = wt.joined_spans(sentences)
@@ -122,8 +117,8 @@ def _questions(folder: Path, variant: str) -> Iterator[Item]:
         numbers[word_class] += 1
 
 
-def _completions(folder: Path) -> Iterator[Item]:
-    for number, row in enumerate(_rows(folder / "completions.jsonl"), start=1):
+def _completions() -> Iterator[Item]:
+    for number, row in enumerate(_rows("completions"), start=1):
         yield _item(
             row,
             row["blank"],
@@ -148,7 +143,6 @@ def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
     )
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
-    description, hint = "this part of the sample", "restore the file"
-    with reading(file, description, hint=hint):
-        return [json.loads(line) for line in read_bytes(file, description).decode().split("\n") if line]
+def _rows(name: str) -> list[dict[str, Any]]:
+    text = read_bytes(resource("sample", f"{name}.jsonl")).decode()
+    return [json.loads(line) for line in text.split("\n") if line]
