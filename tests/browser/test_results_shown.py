@@ -1,6 +1,7 @@
 """Tables and charts of results, as a notebook shows them."""
 
 import pytest
+from accessible import THEMES, violations
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +34,7 @@ def test_a_heading_sorts_a_table(notebook, lab):
     model.click()
     assert state() == ("none", "abcd")
     assert table.locator("thead th").first.get_attribute("aria-sort") == "ascending"
+    assert [violations(notebook.page, ".wb-results", theme) for theme in THEMES] == [[], []]
 
 
 def test_charts_fit_the_window(notebook, lab):

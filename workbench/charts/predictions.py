@@ -259,7 +259,7 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
             *(alt.Tooltip(f"{name}:Q", title=label(f"n_{name}")) for name in ("gained", "lost")),
         ],
     )  # fmt: skip
-    rules = base.transform_filter("datum.low != null").mark_rule(color=theme.INK, strokeWidth=1.5)
+    rules = base.transform_filter("datum.low != null").mark_rule(color=theme.INK, strokeWidth=1.5, clip=True)
     rules = rules.encode(x=alt.X("low:Q", **x), x2="high:Q")
     ticks = base.mark_tick(color=theme.INK, thickness=2, size=16).encode(x=alt.X("end:Q", **x))
     texts = base.mark_text(align="left", dx=6, color=theme.INK).encode(

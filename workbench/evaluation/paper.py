@@ -231,9 +231,13 @@ class ResultsTable:
         """Return the table as an HTML fragment for light and dark pages, everything escaped."""
         return grid_html(self._grid())
 
-    def to_latex(self) -> str:
-        r"""Return the table as a LaTeX ``table`` that needs ``\usepackage{array,booktabs,graphicx}``."""
-        return grid_latex(self._grid(), f"tab:{self.name}")
+    def to_latex(self, *, width: Literal["page", "column"] = "page") -> str:
+        r"""Return the table as a LaTeX ``table`` that needs ``\usepackage{array,booktabs,graphicx}``.
+
+        Of the `width` of a column, no text is smaller than 7 points.
+        """
+        check_option("width", width, ("page", "column"))
+        return grid_latex(self._grid(), f"tab:{self.name}", is_narrow=width == "column")
 
     def to_markdown(self) -> str:
         """Return the table as GitHub Markdown: one table a section, then the notes."""

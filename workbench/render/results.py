@@ -37,8 +37,8 @@ from workbench.storage.errors import check_option
 WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,  # to the left
     "column": label,  # the name of a column, to the left
+    "time": lambda moment: moment[:16].replace("T", " "),  # of 2026-11-22T20:35:42, to the left
     "number": str,  # as it is, to the right
-    "time": lambda moment: moment[:16].replace("T", " "),  # of 2026-11-22T20:35:42
     "printed percent": "{} %".format,
     "count": partial(fixed, digits=0),  # 1,234
     "share": partial(percent, unit=False),  # 0.123 as 12.3; the heading names the unit
@@ -64,7 +64,7 @@ _BOUNDS: Mapping[str, Callable[[Any], str]] = {
 }  # fmt: skip
 """How bounds are written where the value beside them has the unit."""
 
-_TEXT = ("text", "column")
+_TEXT = ("text", "column", "time")
 _ALIGNED = ("quantity", "signed", "seconds")
 _WHOLE = 1000  # numbers from here on have no decimals
 _LARGE = 1e9  # and from here on a power of ten

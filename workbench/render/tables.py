@@ -27,11 +27,11 @@ _NUMBER = re.compile(
 _QUANTITY = re.compile(rf"[+\-{MINUS}]?\d[\d,.]*( %| of [\d,]+)?$|{MISSING}$")
 _LONG = 28  # letters of a text that is not broken
 _MANY = 40  # rows: a longer table would not fit a page if its texts were broken
-_NARROW = 14  # letters of a line of a heading above numbers
+_LINE, _SHORT_LINE = 14, 8  # letters of a line of a heading above numbers, on a page and in a column
 _LEAST_SORTED = 3  # rows of a section
 _COLUMN_WIDTH = 219  # points: one of the two columns of ACL; those of other conferences are wider
 _SIZE, _LEAST_SIZE = 8, 7  # points, of text in such a column: as it is set, and as it is shrunk
-_LEAST_TEXT, _LEAST_LONG = 60, 14  # points of a text that is broken; letters of one that is not
+_LEAST_TEXT, _LEAST_LONG = 60.0, 14  # points of a text that is broken; letters of one that is not
 _SLIM, _BROAD = " .,:;|!'()[]ijlft", "mw%+<>=" + MINUS
 
 
@@ -216,6 +216,10 @@ def grid_latex(grid: Grid, label: str, *, is_narrow: bool = False) -> str:
         _latex_column(heading, column, text_width, _LEAST_LONG if is_narrow else _LONG)
         for heading, column in zip(grid.headings, columns, strict=True)
     ]
+    headings = [
+        _latex_heading(heading, column, _SHORT_LINE if is_narrow else _LINE)
+        for heading, column in zip(grid.headings, columns, strict=True)
+    ]
     lines = [
         r"% needs \usepackage{array,booktabs,graphicx}",
         r"\begin{table}",
@@ -225,7 +229,7 @@ def grid_latex(grid: Grid, label: str, *, is_narrow: bool = False) -> str:
         r"\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{''.join(specification)}}}",
         r"\toprule",
-        rf"{' & '.join(map(_latex_heading, grid.headings, columns))} \\",
+        rf"{' & '.join(headings)} \\",
     ]
     for section, rows in grid.sections.items():
         lines.append(r"\midrule")
@@ -255,24 +259,26 @@ def _narrow_layout(grid: Grid, columns: Sequence[_Column]) -> tuple[str, bool]:
     for is_stacked in (False, True):
         numbers: list[float] = []
         texts: list[float] = []
+        words = [_LEAST_TEXT]
         for k, (heading, column) in enumerate(zip(grid.headings, columns, strict=True)):
             cells = [row[k] for rows in grid.sections.values() for row in rows]
             if not heading.numeric:
                 text_width = max(map(_points, [heading.text, *map(str, cells)]))
                 (texts if column.longest > _LEAST_LONG else numbers).append(text_width)
+                words += [_points(word) for cell in cells for word in re.split(r"\s|(?<=[+-])", str(cell))]
                 continue
             value = max((_points(cell.text) for cell in cells), default=0.0)
             detail = max((_points(cell.detail) for cell in cells), default=0.0)
             cell_width = max(value, detail) if is_stacked else value + detail + 4 * column.detailed
-            numbers.append(max(cell_width, *map(_points, _heading_lines(heading))))
+            numbers.append(max(cell_width, *map(_points, _heading_lines(heading, _SHORT_LINE))))
         room = width - 4 * len(columns) - sum(numbers)
         if sum(texts) <= room:
             return "", is_stacked
-        if texts and room / len(texts) >= _LEAST_TEXT:
+        if texts and room / len(texts) >= max(words):
             return f"{room / len(texts):.0f}pt", is_stacked
     names = ", ".join(heading.text for heading in grid.headings)
     problem = f"these {len(columns)} columns do not fit a column of {_COLUMN_WIDTH} pt: {names}"
-    raise DataError(problem, hint='choose fewer: to_latex(columns=["model", "accuracy"], width="column")')
+    raise DataError(problem, hint='choose fewer, as in columns=["model", "accuracy"], or width="page"')
 
 
 def _points(text: str) -> float:
@@ -290,14 +296,14 @@ def _latex_column(heading: Heading, column: _Column, text_width: str, longest: i
     return rf">{{\raggedright\arraybackslash}}p{{{text_width}}}" if is_broken else "l"
 
 
-def _heading_lines(heading: Heading) -> list[str]:
-    return wrap(heading.text, _NARROW, break_long_words=False, break_on_hyphens=False) or [""]
+def _heading_lines(heading: Heading, letters: int) -> list[str]:
+    return wrap(heading.text, letters, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def _latex_heading(heading: Heading, column: _Column) -> str:
+def _latex_heading(heading: Heading, column: _Column, letters: int) -> str:
     if not heading.numeric:
         return escape_latex(heading.text)
-    lines = _heading_lines(heading)
+    lines = _heading_lines(heading, letters)
     side, text = "c" if column.detailed else "r", r" \\ {}".join(map(escape_latex, lines))
     if len(lines) > 1:
         text = rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{text}\end{{tabular}}"
@@ -307,7 +313,8 @@ def _latex_heading(heading: Heading, column: _Column) -> str:
 def _latex_cell(cell: Cell, heading: Heading, column: _Column) -> str:
     mark = rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
     if not heading.numeric:
-        return " ".join(filter(None, [escape_latex(cell.text), escape_latex(cell.detail)])) + mark
+        texts = " ".join(filter(None, [escape_latex(cell.text), escape_latex(cell.detail)]))
+        return texts.replace("+", r"+\allowbreak{}") + mark
     integer, fraction, suffix = number_parts(cell.text)
     text = escape_latex(integer + fraction) if cell.text != MISSING else "--"
     aligned = is_aligned(cell.text)
