@@ -16,16 +16,8 @@ def point(step, seconds=1.0, **scores):
 
 
 def test_json_holds_it():
-    record = Training(
-        "LSTM",
-        "a/b",
-        "cuda:0",
-        10**7,
-        12,
-        scores=[point(1, perplexity=math.inf)],
-        notes=["a"],
-        stopped="early",
-    )
+    scores = [point(1, perplexity=math.inf)]
+    record = Training("LSTM", "cuda:0", 10**7, 12, scores=scores, notes=["a"], stopped="early")
     assert Training(**json.loads(json.dumps(asdict(record)))) == record
 
 

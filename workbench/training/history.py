@@ -45,8 +45,6 @@ class Training:
     Attributes
     ----------
     name : str
-    folder : str
-        Folder of its checkpoints, empty if there are none.
     device : str
         Such as ``cuda:0``.
     parameters : int
@@ -71,7 +69,6 @@ class Training:
     """
 
     name: str = ""
-    folder: str = ""
     device: str = ""
     parameters: int = 0
     steps: int = 0

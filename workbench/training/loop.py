@@ -190,9 +190,9 @@ class _Run:
         self._identity = checkpoints.identity(self.network, self.batches, self.settings, key)
         training = Training(**checkpoint.info["training"]) if checkpoint else Training()
         self.training = replace(
-            training, name=name, folder=str(self.folder or ""), device=str(self.device),
-            steps=self.settings.steps or training.steps, best_by=self.settings.best_by,
-            unit=self.batches.unit, stopped="" if training.stopped == "interrupted" else training.stopped,
+            training, name=name, device=str(self.device), steps=self.settings.steps or training.steps,
+            best_by=self.settings.best_by, unit=self.batches.unit,
+            stopped="" if training.stopped == "interrupted" else training.stopped,
             parameters=sum(weight.numel() for weight in [*self.dense, *self.sparse.weights]),
         )  # fmt: skip
         rank = self.accelerator.process_index
