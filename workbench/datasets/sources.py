@@ -519,7 +519,8 @@ class Release:
         self, split: str | None, variants: Collection[str], *, any_part: bool, path: Path | str | None
     ) -> str:
         """Return the split; a file that the user names may be of `any_part`, one that is not released too."""
-        of_variant = [split for split, variant in self.files if variant in variants] or ["test"]
+        names = {*variants, *(name.partition("-")[0] for name in variants)}  # of openai-ru also openai
+        of_variant = [split for split, variant in self.files if variant in names]
         usual = self.split if self.split in of_variant else of_variant[0]
         splits = list(dict.fromkeys([split for split, _ in self.files] if any_part else of_variant))
         if split in self.books and split not in splits:
