@@ -228,8 +228,17 @@ def test_the_other_views_take_pairs(blimp):
     pairs = wb.score_pairs([Letters("a", "a"), Letters("b", "b")], blimp)
     board = wb.leaderboard(pairs)
     assert board["place"].tolist() == [1, 1] or board["place"].tolist() == [1, 2]
-    chart = wb.charts.accuracy(pairs, by="UID")
-    assert {"first", "second", "third"} <= set(str(chart.to_dict()).replace("\\n", "'").split("'"))
+    copies = pd.concat(
+        [pairs.assign(UID=pairs["UID"] + str(n), item_id=pairs["item_id"] + str(n)) for n in range(6)]
+    )
+    [shown] = wb.charts.accuracy(copies, by="UID").usermeta["datasets"]
+    shown = pd.DataFrame(shown).set_index(["model", "group"])
+    assert len(shown) == 2 * 18  # no two sets are put together
+    right = copies.groupby(["model", "UID"])["correct"].agg(["mean", "sum", "size"]).loc[shown.index.tolist()]
+    assert shown["accuracy"].tolist() == right["mean"].tolist()
+    bounds = wilson(right["sum"].to_numpy(float), right["size"].to_numpy())
+    np.testing.assert_allclose(shown[["low", "high"]].to_numpy().T, bounds)
+    refused(wb.charts.accuracy, pairs, by="nothing")
     view = wb.compare(pairs)
     try:
         assert view.code == "wb.compare(pairs)"

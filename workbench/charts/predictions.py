@@ -11,6 +11,7 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
+from workbench.evaluation.minimal_pairs import is_pairs
 from workbench.evaluation.model_predictions import labels, predictions_of
 from workbench.evaluation.significance import single_model
 from workbench.evaluation.slices import bins_of, joined
@@ -71,8 +72,11 @@ def accuracy(
     by: str,
     bins: int | Sequence[float] | None = None,
     items: Items | None = None,
-) -> alt.HConcatChart:
+) -> alt.HConcatChart | alt.LayerChart:
     """Draw the accuracy of models by any column, with Wilson's 95 % intervals: one panel a set of items.
+
+    Minimal pairs (:func:`workbench.score_pairs`) are a dot plot: one line per set of pairs, the highest
+    accuracy first.
 
     Parameters
     ----------
@@ -91,7 +95,7 @@ def accuracy(
 
     Returns
     -------
-    alt.HConcatChart
+    alt.HConcatChart, or alt.LayerChart of minimal pairs
         Below each group is the number of its items.
 
     Raises
@@ -104,6 +108,8 @@ def accuracy(
     >>> chart = wb.charts.accuracy(runs, annotations, by="target_class")
     >>> chart = wb.charts.accuracy(runs, annotations, by="mention_distance", bins=[10, 40])
     """
+    if is_pairs(runs):
+        return _dot_plot(runs, by)
     data = accuracy_by_column(runs, annotations, by=by, bins=bins, items=items)
     models, groups = data["model"].unique().tolist(), data["group"].unique().tolist()
     shares = theme.share_axis(data, label("accuracy"))
@@ -128,6 +134,37 @@ def accuracy(
             alt.layer(theme.interval_bars(base, shares), points, title=head, width=wide, height=260)
         )
     return theme.panel_row(panels, f"Accuracy by {label(by).lower()}", data)
+
+
+def _dot_plot(pairs: pd.DataFrame, by: str) -> alt.LayerChart:
+    """Return the accuracies of models on minimal pairs, one line per value of a column."""
+    check_option("by", by, [*map(str, pairs.columns)])
+    groups = pairs.groupby(["model", by], sort=False, observed=True)["correct"]
+    rows = [(model, group, float(right.mean()), len(right)) for (model, group), right in groups]
+    data = with_intervals(rows, ["model", "group", "accuracy", "n"])
+    theme.check_table(data, (), f"accuracy by {by!r}", "choose a column with values")
+    models = data["model"].unique().tolist()
+    means = data.groupby("group")["accuracy"].mean().sort_values(ascending=False, kind="stable")
+    axis: dict[str, Any] = {
+        "title": label("accuracy"), "scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")
+    }  # fmt: skip
+    base = alt.Chart(data).encode(
+        y=alt.Y("group:N", title=label(by), sort=means.index.tolist()).axis(labelLimit=300),
+        yOffset=alt.YOffset("model:N", sort=models).scale(domain=models, padding=0.6),
+        color=model_colour(models),
+        tooltip=["model:N", alt.Tooltip("group:N", title=label(by)), alt.Tooltip("n:Q", format=","),
+                 *theme.share_tooltips("accuracy", "low", "high")],
+    )  # fmt: skip
+    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", **axis), x2="high:Q")
+    dots = base.mark_point(filled=True, size=50, opacity=1).encode(
+        x=alt.X("accuracy:Q", **axis), shape=theme.point_shapes(models, "model")
+    )
+    chance = alt.Chart(pd.DataFrame({"x": [0.5]})).mark_rule(color=theme.INK, strokeDash=[4, 3], opacity=0.6)
+    height = max(22, 9 * len(models) + 6) * len(means)
+    head = theme.chart_title("Accuracy on minimal pairs", ["95 % intervals (Wilson); dashed: chance"])
+    layers = alt.LayerChart(layer=[chance.encode(x=alt.X("x:Q", **axis)), intervals, dots])
+    chart = layers.properties(width=_SIDE, height=height, title=head)
+    return theme.themed(chart, f"Accuracy on minimal pairs by {label(by)}", data)
 
 
 def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
