@@ -134,49 +134,28 @@ def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = No
     if dry_run:
         say(_plan(entry, where))
         return where
-    if not _is_ready(entry, where):
-        if not entry.published:
-            raise DataError(
-                f"{dataset} has no address that it can be fetched from",
-                hint=f"{' '.join(entry.manual.split())} into {where}",
-            )
+    if entry.published:
         with writing(where, "the data"):
             where.mkdir(parents=True, exist_ok=True)
             for remote in entry.files:
-                _get(remote, where)
+                _download(remote, where)
+    elif not _is_got(entry, where):
+        raise DataError(
+            f"{dataset} has no address that it can be fetched from",
+            hint=f"{' '.join(entry.manual.split())} into {where}",
+        )
     with suppress(OSError, DataError):  # the data can be used where the folder cannot be written to
         _write_terms(entry, where)
     return where
 
 
-def _is_ready(entry: Entry, where: Path) -> bool:
-    """Return whether all files of a data set are there and right."""
-    if entry.manual:
-        return any(path for pattern in entry.patterns for path in where.glob(pattern))
-    return all(_is_there(remote, where) for remote in entry.files)
+def _is_got(entry: Entry, where: Path) -> bool:
+    """Return whether a data set without an address was put into its folder by hand."""
+    return any(path for pattern in entry.patterns for path in where.glob(pattern))
 
 
-def _is_there(remote: Remote, where: Path) -> bool:
-    """Return whether a file is there, as it is published."""
-    path = where / remote.name
-    if not path.is_file() or remote.bytes not in {None, path.stat().st_size}:
-        return False
-    return checksums.sha256(path) == remote.sha256
-
-
-def _get(remote: Remote, where: Path) -> None:
-    """Download one file where it is not there yet."""
-    if _is_there(remote, where):
-        return
-    target = where / remote.name
-    if target.exists():
-        say(f"{target} is not the expected file: it will be replaced")
-    _download(remote, target)
-    say(f"{target}: {remote.bytes:,} bytes, sha256 {remote.sha256}")
-
-
-def _download(remote: Remote, target: Path) -> None:
-    """Download a file from the first of its addresses with the right content."""
+def _download(remote: Remote, folder: Path) -> None:
+    """Download a file, unless it is there, from the first of its addresses with the right content."""
     seconds = paths.number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
 
     def download(url: str, output_file: str, _pooch: pooch.Pooch) -> None:
@@ -185,38 +164,45 @@ def _download(remote: Remote, target: Path) -> None:
                 progressbar=bar, chunk_size=_CHUNK, timeout=seconds, headers={"Accept-Encoding": "identity"}
             )
             downloader(url, output_file, _pooch)
+        Path(output_file).chmod(0o644)  # a temporary file can be read by its owner alone
 
     problems = []
     for address in remote.addresses:
         source = pooch.create(
-            target.parent,
+            folder,
             base_url="",
-            registry={target.name: remote.sha256},
-            urls={target.name: address},
+            registry={remote.name: remote.sha256},
+            urls={remote.name: address},
             retry_if_failed=RETRIES,
         )
         try:
-            source.fetch(target.name, downloader=download)
+            source.fetch(remote.name, downloader=download)
         except (RequestException, ValueError) as error:
             inner = innermost(error)
             problem = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
             problems.append(f"{address} cannot be downloaded: {problem}")
         else:
-            target.chmod(0o644)  # a temporary file can be read by its owner alone
+            say(f"{folder / remote.name}: {remote.bytes:,} bytes, sha256 {remote.sha256}")
             return
     raise DataError(
         "; ".join(problems),
-        hint=f"call wb.fetch again, which downloads from the beginning, or download it by hand to {target}",
+        hint="call wb.fetch again, which downloads from the beginning, or download it by hand to "
+        f"{folder / remote.name}",
     )
 
 
 def _plan(entry: Entry, where: Path) -> str:
     lines = [f"{entry.dataset}: {entry.title}", f"  licence: {entry.licence}", f"  into: {where}"]
-    is_ready = _is_ready(entry, where)
-    if not entry.published and not is_ready:
-        lines.append(f"  by hand: {' '.join(entry.manual.split())} into this folder")
-    for remote in entry.files if is_ready or entry.published else ():
-        state = "there already" if is_ready or _is_there(remote, where) else "to be fetched"
+    if not entry.published:
+        is_got = _is_got(entry, where)
+        lines.append(
+            "  there already" if is_got else f"  by hand: {' '.join(entry.manual.split())} into this folder"
+        )
+        return "\n".join(lines)
+    for remote in entry.files:
+        path = where / remote.name
+        is_there = path.is_file() and checksums.sha256(path) == remote.sha256
+        state = "there already" if is_there else "to be fetched"
         size = "size not known" if remote.bytes is None else f"{remote.bytes:,} bytes"
         lines.append(f"  {remote.name}: {size}, {state}")
         lines += [f"    {address}" for address in remote.addresses]
