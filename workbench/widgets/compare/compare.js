@@ -211,7 +211,7 @@ function render({ model, el }) {
     strip.replaceChildren(h("b", { "aria-hidden": "true" }, "⚠"), h("span", {}, stripBidi(first ?? "")), h("u", {}, further.length ? `${further.length} more` : "show"));
     warned.replaceChildren(...s.warnings.map((text) => h("li", {}, stripBidi(text))));
   }
-  function tell(text) {
+  function setNote(text) {
     s.note = text;
     note.textContent = text;
     note.hidden = !text;
@@ -219,6 +219,7 @@ function render({ model, el }) {
   function draw() {
     if (s.version < 0) return;
     clear.disabled = !s.words.length;
+    root.firstChild.classList.toggle("wc-with-baseline", Boolean(s.baseline));
     for (const section of Object.values(sections)) section.draw();
   }
 
@@ -256,11 +257,11 @@ function render({ model, el }) {
       root.style.setProperty("--wc-models", s.models.length);
       root.firstChild.classList.toggle("wc-single", s.models.length < 2);
       drawWarnings();
-      tell(m.note);
+      setNote(m.note);
       draw();
     },
     note(m) {
-      tell(m.text);
+      setNote(m.text);
       if (s.version >= 0) sections.slices.draw();
     },
     scatter(m) {

@@ -139,11 +139,11 @@ class Compare(ListWidget):
         ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and ``"<label>: log_prob"``;
         ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
         """
-        rows, made = self._listing.rows, self.comparison
-        names = made.frame_columns
+        rows, comparison = self._listing.rows, self.comparison
+        names = comparison.frame_columns
         names = names[: names.index("disagreement") + 1]  # then come columns of the items
-        frame = made.frame_of(names).iloc[rows].reset_index(drop=True)
-        frame.insert(1, "passage", [made.items[int(row)].readable([])[0] for row in rows])
+        frame = comparison.frame_of(names).iloc[rows].reset_index(drop=True)
+        frame.insert(1, "passage", [comparison.items[int(row)].readable([])[0] for row in rows])
         extra = self._annotations.iloc[rows].reset_index(drop=True)
         return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
 
@@ -155,15 +155,16 @@ class Compare(ListWidget):
 
     def _static(self, limit: int) -> StaticView:
         with self._lock:
-            made, listing, overview = self.comparison, self._listing, self._overview()
+            comparison, listing, overview = self.comparison, self._listing, self._overview()
             visible, best = listing.visible_models(), (listing.best or (0, 0))[0]
             numbers = [
                 *self._static_numbers(ORDERS[self.state["sort"]]),
-                *model_numbers(made, overview, self._selected()["accuracy"]),
-                *difference_numbers(made, overview, self._baseline(), best),
-                *slice_numbers(made, self.column, self._slices(), visible), *settings_numbers(made),
+                *model_numbers(comparison, overview, self._selected()["accuracy"]),
+                *difference_numbers(comparison, overview, self._baseline(), best),
+                *slice_numbers(comparison, self.column, self._slices(), visible),
+                *settings_numbers(comparison),
             ]  # fmt: skip
-            columns, rows = item_rows(made, listing.rows[:limit].tolist(), visible)
+            columns, rows = item_rows(comparison, listing.rows[:limit].tolist(), visible)
         return StaticView("Models side by side", numbers, columns, rows, code=self.code)
 
     def _resample(self) -> None:
@@ -176,26 +177,26 @@ class Compare(ListWidget):
 
     def _published_numbers(self) -> list[tuple[str, str]]:
         self._resample()
-        made, models = self.comparison, list(range(self.comparison.m))
+        comparison, models = self.comparison, list(range(self.comparison.m))
         overview, best = self._overview(), (self._listing.best or (0, 0))[0]
-        slices = view.slice_bars(made, self.column, np.ones(made.n, dtype=bool), models)
+        slices = view.slice_bars(comparison, self.column, np.ones(comparison.n, dtype=bool), models)
         return [
-            *model_numbers(made, overview, [None] * made.m),
-            *difference_numbers(made, overview, self._baseline(), best),
-            *slice_numbers(made, self.column, slices, models), *settings_numbers(made),
+            *model_numbers(comparison, overview, [None] * comparison.m),
+            *difference_numbers(comparison, overview, self._baseline(), best),
+            *slice_numbers(comparison, self.column, slices, models), *settings_numbers(comparison),
         ]  # fmt: skip
 
     def _published_data(self, rows: Rows, *, notes: bool) -> dict[str, Any]:  # noqa: ARG002 - there are none
         self._resample()
-        made, labels = self.comparison, self.comparison.labels
+        comparison, labels = self.comparison, self.comparison.labels
         texts = pd.DataFrame({
-            "item_id": made.items.frame["item_id"].to_numpy()[rows],
-            "answer": [made.answers[row] or "?" for row in rows],
+            "item_id": comparison.items.frame["item_id"].to_numpy()[rows],
+            "answer": [comparison.answers[row] or "?" for row in rows],
         })  # fmt: skip
         for k, label_of_model in enumerate(labels):
-            texts[f"prediction: {label_of_model}"] = prediction_texts(made, k, rows.tolist())
-        correct = self._published_facets()[: made.m]
-        table = made.frame_of([*correct, *made.columns]).iloc[rows].reset_index(drop=True)
+            texts[f"prediction: {label_of_model}"] = prediction_texts(comparison, k, rows.tolist())
+        correct = self._published_facets()[: comparison.m]
+        table = comparison.frame_of([*correct, *comparison.columns]).iloc[rows].reset_index(drop=True)
         names = list(map(str, texts))
         headings = ["Item", "Answer", *labels]
         columns = [
@@ -205,7 +206,7 @@ class Compare(ListWidget):
         columns += [column_data(table, name, facet=binning(name, table[name])) for name in correct]
         columns += [
             column_data(table, name, facet=self._listing.facets[name], opened=name == self.column)
-            for name in made.columns
+            for name in comparison.columns
             if name not in names
         ]
         outcomes = [
@@ -213,7 +214,8 @@ class Compare(ListWidget):
             for row in self._cells or []
         ]
         return {
-            "noun": "item", "n": len(rows), "columns": columns, "passage": passages_data(made.items, rows),
+            "noun": "item", "n": len(rows), "columns": columns,
+            "passage": passages_data(comparison.items, rows),
             "shown": ["item_id", "passage", *names[1:]], "outcomes": {"models": labels, "cells": outcomes},
         }  # fmt: skip
 
@@ -367,10 +369,10 @@ class Compare(ListWidget):
     def _on_annotations(self, table: pd.DataFrame) -> None:
         """Add annotations: new columns to slice by, in place of the computed ones of the text."""
         assert self._remake is not None  # noqa: S101 - only then is anything annotated
-        made, self._remake = self._remake(table), None
+        comparison, self._remake = self._remake(table), None
         with self._lock:
             models, cells = self._models, self._cells
-            self._load(made, table)
+            self._load(comparison, table)
             self._models, self._cells = models, cells
             before = self.state
             self.state = self._applied(self._listing.fitting(before))
@@ -491,20 +493,21 @@ def compare(
     def make(table: Items | pd.DataFrame | None) -> Comparison:
         return align(compared, runs, annotations=table, level=level, resamples=resamples, seed=seed)
 
-    by_name, made = table is not None, make(table)
-    if auto and (table := annotations_at_hand(made.items)) is None:
+    by_name, comparison = table is not None, make(table)
+    if auto and (table := annotations_at_hand(comparison.items)) is None:
         written = references(str(state.get("where") or ""))
         names = {name for each in written for name in each.identifiers} | set(state.get("facets") or ())
-        if not names <= set(made.frame_columns) or state.get("column", "") not in {"", *made.columns}:
+        columns = {"", *comparison.columns}
+        if not names <= set(comparison.frame_columns) or state.get("column", "") not in columns:
             from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
-            table = annotate(made.items)
+            table = annotate(comparison.items)
     if auto and table is not None:
-        made = make(table)
+        comparison = make(table)
     remake = make if auto and table is None else None
     view = Compare(
-        made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
-        surprisal=surprisal, runs=runs, height=height,
+        comparison, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask,
+        influence=influence, surprisal=surprisal, runs=runs, height=height,
     )  # fmt: skip
     if are_pairs:
         view._arguments = ["pairs"]  # noqa: SLF001 - the line that shows the view again

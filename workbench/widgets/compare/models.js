@@ -87,7 +87,7 @@ function matrix(c) {
   let roving = null; // the cell that Tab reaches
   let chosen = null; // the cell that is
 
-  const say = (a, b, name) => `${name(s.models[a])} right, ${name(s.models[b])} wrong${s.pairs[a][b].about}`;
+  const describe = (a, b, name) => `${name(s.models[a])} right, ${name(s.models[b])} wrong${s.pairs[a][b].about}`;
   const full = (model) => `${model.key} (${model.label})`;
   function build() {
     select.replaceChildren(h("option", { value: "" }, "none: every pair of models"), ...s.models.map((m) => h("option", { value: m.label }, stripBidi(`${m.key} ${m.label}`))));
@@ -104,9 +104,9 @@ function matrix(c) {
         if (!d) return h("td", { role: "gridcell", class: "wc-self", "aria-label": "the same model" });
         const cell = h("td", {
           role: "gridcell", tabindex: -1, "aria-selected": "false", class: `wc-cell${d.sure ? " wc-sure" : ""}${d.less ? " wc-less" : ""}`,
-          "aria-label": say(a, b, full), title: say(a, b, full), "data-pair": `${s.models[a].key}${s.models[b].key}`,
-          onclick: () => { focus = [a, b]; rove(); toggle(); }, onmouseenter: () => { over = [a, b]; tell(); }, onmouseleave: () => { over = null; tell(); },
-          onfocus: () => { over = [a, b]; tell(); }, onblur: () => { over = null; tell(); },
+          "aria-label": describe(a, b, full), title: describe(a, b, full), "data-pair": `${s.models[a].key}${s.models[b].key}`,
+          onclick: () => { focus = [a, b]; rove(); toggle(); }, onmouseenter: () => { over = [a, b]; drawDetails(); }, onmouseleave: () => { over = null; drawDetails(); },
+          onfocus: () => { over = [a, b]; drawDetails(); }, onblur: () => { over = null; drawDetails(); },
         }, d.text);
         cell.style.setProperty("--wc-much", `${Math.round(6 + 40 * d.size)}%`);
         cells[a][b] = cell;
@@ -116,10 +116,10 @@ function matrix(c) {
     node.classList.toggle("wc-many", s.models.length > 8);
     rove();
   }
-  function tell() {
+  function drawDetails() {
     const two = over ?? s.cell;
     const base = s.baseline && s.models[s.baseline.k].key;
-    details.textContent = base ? `Accuracy of the model minus that of ${base}, in points (bold: p < .05, Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : "Accuracy of the row minus that of the column, in points (bold: p < .05, Holm). Click: items only the row got right.";
+    details.textContent = base ? `Accuracy of the model minus that of ${base}, in points (bold: p < .05, Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? describe(two[0], two[1], (model) => model.key) : "Accuracy of the row minus that of the column, in points (bold: p < .05, Holm). Click: items only the row got right.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;
@@ -159,7 +159,7 @@ function matrix(c) {
     }
     chosen = shownCell;
     if (two && !table.contains(document.activeElement)) { focus = two.slice(0, 2); rove(); }
-    tell();
+    drawDetails();
   }
   return { node, build, draw };
 }

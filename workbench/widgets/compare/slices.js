@@ -5,39 +5,39 @@ function slices(c) {
   const about = h("span", { class: "wb-hint" });
   const axis = h("div", { class: "wc-axis", "aria-hidden": "true" });
   const plot = h("div", { class: "wc-groups" });
-  const cloud = scatter(c);
-  const swap = h("button", { class: "wb-button wc-swap", type: "button", "aria-pressed": "false", title: "ln p of the answers by two models, one point per item", onclick: () => exchange() }, "Scatter of ln p");
+  const scatterPlot = scatter(c);
+  const swap = h("button", { class: "wb-button wc-swap", type: "button", "aria-pressed": "false", title: "ln p of the answers by two models, one point per item", onclick: () => toggleScatter() }, "Scatter of ln p");
   const tables = h("button", { class: "wb-button wc-table-swap", type: "button", "aria-pressed": "false", title: "Show the chart as a table (t)", onclick: () => tabulate() }, "Table");
   const table = chartTable("Accuracy", "wc-table");
   const by = h("label", {}, "Accuracy by ", select);
   const bars = h("div", { class: "wc-plot" }, axis, plot);
   const node = h("section", { class: "wc-slices", "aria-label": "Slices" },
-    h("div", { class: "wc-bar-head" }, by, about, tables, swap), bars, table.node, cloud.node);
+    h("div", { class: "wc-bar-head" }, by, about, tables, swap), bars, table.node, scatterPlot.node);
 
   let drawn = "";
 
-  let scattered = false;
-  let tabled = false;
+  let showsScatter = false;
+  let showsTable = false;
 
-  function lay() {
-    const lost = plot.contains(document.activeElement) && tabled;
-    by.hidden = about.hidden = scattered;
-    bars.hidden = scattered || tabled;
-    table.node.hidden = scattered || !tabled;
-    swap.setAttribute("aria-pressed", String(scattered));
-    tables.setAttribute("aria-pressed", String(tabled));
-    node.classList.toggle("wc-scattered", scattered);
+  function layOut() {
+    const lost = plot.contains(document.activeElement) && showsTable;
+    by.hidden = about.hidden = showsScatter;
+    bars.hidden = showsScatter || showsTable;
+    table.node.hidden = showsScatter || !showsTable;
+    swap.setAttribute("aria-pressed", String(showsScatter));
+    tables.setAttribute("aria-pressed", String(showsTable));
+    node.classList.toggle("wc-scattered", showsScatter);
     if (lost) tables.focus({ preventScroll: true });
   }
-  function exchange() {
-    scattered = !scattered;
-    lay();
-    cloud.show(scattered);
+  function toggleScatter() {
+    showsScatter = !showsScatter;
+    layOut();
+    scatterPlot.show(showsScatter);
   }
   function tabulate() {
-    tabled = !tabled;
-    lay();
-    cloud.tabulate(tabled);
+    showsTable = !showsTable;
+    layOut();
+    scatterPlot.tabulate(showsTable);
   }
 
   function draw() {
@@ -46,7 +46,7 @@ function slices(c) {
       select.dataset.names = JSON.stringify(columns);
       select.replaceChildren(...columns.map(([name, title]) => h("option", { value: name }, title)));
     }
-    cloud.draw();
+    scatterPlot.draw();
     select.value = column;
     select.disabled = !columns.length;
     about.textContent = barGroups.length && n ? `${number(n)} items${s.cell ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
@@ -108,5 +108,5 @@ function slices(c) {
     if (any) c.choose({ [s.state.column]: null });
     return any;
   }
-  return { node, draw, clear, tabulate, scatter: cloud };
+  return { node, draw, clear, tabulate, scatter: scatterPlot };
 }

@@ -15,7 +15,7 @@ function chartsOf(c) {
   const grid = h("div", { class: "we-grid" });
   const furtherCharts = h("div", { class: "we-more", hidden: true }); // charts of further columns
   const node = h("div", { class: "wb-root we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, c.status.node, hint, legend, tables, clear), grid, furtherCharts);
-  let tabled = false;
+  let showsTables = false;
 
   function choose(name, facet) {
     c.choose({ [name]: facet });
@@ -33,9 +33,9 @@ function chartsOf(c) {
     }
   }
   function tabulate() {
-    tabled = !tabled;
-    tables.setAttribute("aria-pressed", String(tabled));
-    const lost = tabled && node.contains(document.activeElement) && document.activeElement.closest("[data-chart]");
+    showsTables = !showsTables;
+    tables.setAttribute("aria-pressed", String(showsTables));
+    const lost = showsTables && node.contains(document.activeElement) && document.activeElement.closest("[data-chart]");
     draw();
     if (lost) tables.focus({ preventScroll: true }); // what had the focus is hidden
   }
@@ -66,9 +66,9 @@ function chartsOf(c) {
       const table = chartTable(chart.title, "we-table");
       body.after(table.node);
       return (facet) => {
-        body.hidden = tabled;
-        table.node.hidden = !tabled;
-        if (!tabled) drawChart(facet);
+        body.hidden = showsTables;
+        table.node.hidden = !showsTables;
+        if (!showsTables) drawChart(facet);
         else table.draw(["value", "chosen", "all"], [...facet.bins, ...(facet.null ? [facet.null] : [])].map(([, label, total, passing]) => [label, number(passing), number(total)]));
       };
     });

@@ -114,7 +114,7 @@ function render({ model, el }) {
     const room = page().guesses;
     if (guesses.length < (page().candidates ? 1 : room) && !s.warned) {
       s.warned = true;
-      return void tell(guesses.length ? `${plural(room - guesses.length, "guess").replace("guesss", "guesses")} left. Enter again goes on without.` : page().candidates ? "Nothing is chosen. Enter again leaves it without an answer." : "No word is typed. Enter again leaves it without an answer.");
+      return void setHint(guesses.length ? `${plural(room - guesses.length, "guess").replace("guesss", "guesses")} left. Enter again goes on without.` : page().candidates ? "Nothing is chosen. Enter again leaves it without an answer." : "No word is typed. Enter again leaves it without an answer.");
     }
     const key = keyOf(item);
     mark();
@@ -130,7 +130,7 @@ function render({ model, el }) {
   }
   function finish() {
     complain("");
-    if (!page() || nOpen() || tasks().some((item) => !item.finished)) return void tell(nOpen() ? `${plural(nOpen(), "task")} on this page ${nOpen() === 1 ? "has" : "have"} no answer yet.` : "The last answers are being saved.");
+    if (!page() || nOpen() || tasks().some((item) => !item.finished)) return void setHint(nOpen() ? `${plural(nOpen(), "task")} on this page ${nOpen() === 1 ? "has" : "have"} no answer yet.` : "The last answers are being saved.");
     request("submit", { type: "submit", page: page().id });
   }
   function pick(index) {
@@ -139,9 +139,9 @@ function render({ model, el }) {
     s.warned = false;
     keepDraft(keyOf(task()), [task().candidates[index]]);
     drawPicked();
-    tell("");
+    setHint("");
   }
-  function tell(text) { hint.textContent = text; }
+  function setHint(text) { hint.textContent = text; }
 
   function onKey(e) {
     // a plain key is for the widget alone: outside, "d d" deletes the cell and Shift+Enter runs it
@@ -192,7 +192,7 @@ function render({ model, el }) {
       s.key = key;
       s.drawn = drawn;
       s.warned = false;
-      tell("");
+      setHint("");
       if (stage === "page" && item) drawTask(item);
       else if (stage === "page") drawEnd();
       else if (stage === "review") drawReview();
@@ -244,7 +244,7 @@ function render({ model, el }) {
       "aria-label": n === 1 ? "Your guess" : `Guess ${index + 1} of ${n}`, placeholder: n === 1 ? "your guess" : `guess ${index + 1}`,
       oninput: () => {
         s.warned = false;
-        if (hint.textContent) tell("");
+        if (hint.textContent) setHint("");
         keepDraft(draftKey(item), [...fields.querySelectorAll("input")].map((box) => box.value));
       },
     })));

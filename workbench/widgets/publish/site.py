@@ -243,5 +243,5 @@ def _versions() -> list[tuple[str, str]]:
         versions = library_versions(*_PACKAGES)
     except PackageNotFoundError:
         versions = library_versions()
-    made = [("commit", commit() or "not known"), ("made on", dt.datetime.now(dt.UTC).date().isoformat())]
-    return [*versions.items(), *made]
+    origin = [("commit", commit() or "not known"), ("made on", dt.datetime.now(dt.UTC).date().isoformat())]
+    return [*versions.items(), *origin]

@@ -70,9 +70,9 @@ class Listing:
         self.sortable = [name for name in names if not _cell_types(self.table[name]) & {dict, *_SEQUENCES}]
         self.facets: MutableMapping[str, Binning] = {}
         for name in (*ITEM_FACETS, *columns):
-            made = facet(name, self.table[name])
-            if made and not (name == "variant" and self.table[name].equals(frame["word_class"])):
-                self.facets[name] = made
+            column_bins = facet(name, self.table[name])
+            if column_bins and not (name == "variant" and self.table[name].equals(frame["word_class"])):
+                self.facets[name] = column_bins
         self._start(items)
 
     def _start(self, items: Items) -> None:
@@ -335,13 +335,14 @@ def facet(name: str, column: pd.Series[Any]) -> Binning | None:
     nested = any(isinstance(value, (dict, *_SEQUENCES)) for cell in cells for value in cell)
     if nested or dict in types or (types & set(_SEQUENCES) and types - set(_SEQUENCES)):
         return None
-    made = binning(name, column)
-    n = sum(b.key != NULL for b in made.bins)
-    if made.value_type == "labels":
-        return made if n <= _MAX_VALUES else None
-    if made.value_type in ("numbers", "nothing"):
-        return made if n > 1 else None
-    return made if len(made.bins) > 1 and not (n > _MAX_VALUES and n > len(column) / 2) else None
+    column_bins = binning(name, column)
+    n = sum(b.key != NULL for b in column_bins.bins)
+    if column_bins.value_type == "labels":
+        return column_bins if n <= _MAX_VALUES else None
+    if column_bins.value_type in ("numbers", "nothing"):
+        return column_bins if n > 1 else None
+    is_id = n > _MAX_VALUES and n > len(column) / 2
+    return column_bins if len(column_bins.bins) > 1 and not is_id else None
 
 
 def _cell_types(column: pd.Series[Any]) -> set[type]:

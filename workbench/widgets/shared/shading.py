@@ -111,7 +111,7 @@ def shadings(
     if influence is None and surprisal is None:
         return {}
     texts = dict(zip(items.frame["item_id"], items.frame["text"], strict=True))
-    made: dict[str, Shading] = {}
+    by_label: dict[str, Shading] = {}
     if influence is not None:
         frames, several = by_name(influence), isinstance(influence, Mapping)
         for name, frame in frames.items():
@@ -120,7 +120,7 @@ def shadings(
             signs = ("supports the answer", "speaks against it")
             if value == "contrast":
                 signs = ("supports the answer", "supports the other word")
-            made[label] = Shading(label, "nats", spans, signs)
+            by_label[label] = Shading(label, "nats", spans, signs)
     if surprisal is not None:
         several = isinstance(surprisal, Mapping)
         for name, frame in surprisal.items() if several else [("", surprisal)]:
@@ -135,8 +135,8 @@ def shadings(
             models = frame.attrs.get("models", ("the first model", "the second model"))
             signs = (f"more surprising for {models[0]}", f"more surprising for {models[1]}")
             spans = _spans(frame, texts, label, column, partial(_surprisal_note, models))
-            made[label] = Shading(label, "bits", spans, signs if column == "difference" else None)
-    return made
+            by_label[label] = Shading(label, "bits", spans, signs if column == "difference" else None)
+    return by_label
 
 
 def _spans(
