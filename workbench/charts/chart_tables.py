@@ -16,7 +16,9 @@ MAX_ROWS = 500
 """Rows of a table, at most; charts hold aggregates, which are fewer."""
 
 _DETAILS = Markup(
-    "<style>.jp-OutputArea:has(.wb-chart-data) .vega-embed .marks{{max-width:calc(100% - 8px);height:auto}}"
+    "<style>.jp-OutputArea:has(.wb-chart-data) .vega-embed"
+    "{{box-sizing:border-box;max-width:calc(100% - 8px)}}"
+    ".jp-OutputArea:has(.wb-chart-data) .marks{{max-width:100%;height:auto}}"
     ".wb-chart-data table{{border-collapse:collapse}}"
     ".wb-chart-data :is(th,td){{padding:1px 12px 1px 0;text-align:right;font-weight:normal}}</style>"
     '<details class="wb-chart-data" style="margin:2px 0 6px"><summary>Table{name}</summary>'

@@ -47,17 +47,19 @@ _RENDERER = "workbench"
 _SCRIPT = "_esm"  # of a widget
 _VEGA_LITE, _VEGA = "application/vnd.vegalite.v5+json", "application/vnd.vega.v5+json"
 _LAB_VEGA_LITE = "5.21"  # what JupyterLab's Vega 5 draws
-_BESIDE = 230  # pixels of a window beside a chart, in JupyterLab and on pages
+_BESIDE = 190  # pixels of a window beside a chart, in JupyterLab
+_SHRUNK = 0.93  # of its width: a chart is shrunk so far before it wraps
 
 CONFIG: dict[str, Any] = {
     "background": "transparent",
     "font": FONT,
     "view": {"stroke": None},
     "axis": {
-        "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "labelSeparation": 6,
-        "titleFontSize": 12, "titleFontWeight": "normal", "domainColor": INK, "tickColor": INK,
-        "gridColor": INK, "domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12,
+        "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "titleFontSize": 12,
+        "titleFontWeight": "normal", "domainColor": INK, "tickColor": INK, "gridColor": INK,
+        "domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12,
     },
+    "axisX": {"labelSeparation": 6},
     "legend": {
         "labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0, "titleFontSize": 11,
         "symbolStrokeWidth": 1,
@@ -318,15 +320,18 @@ def wrapping(spec: dict[str, Any], version: str = VEGA_LITE_VERSION) -> dict[str
     """
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
-    if not has_look(spec) or "hconcat" not in spec:
+    n = max(len(row.get("hconcat", ())) for row in [spec, *spec.get("vconcat", ())])
+    if not has_look(spec) or not n:
         return spec
-    n, width = len(spec["hconcat"]), float(picture(spec).partition('width="')[2].partition('"')[0])
-    fitting = f"clamp(floor((windowSize()[0] - {_BESIDE}) / {width / n:.0f}), 1, {n})"
+    width = float(picture(spec).partition('width="')[2].partition('"')[0])
+    fitting = f"clamp(floor((windowSize()[0] - {_BESIDE}) / {_SHRUNK * width / n:.0f}), 1, {n})"
     resized = {"events": {"source": "window", "type": "resize"}, "update": fitting}
     vega: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=version)
     vega["signals"] = [*vega.get("signals", []), {"name": "columns", "init": fitting, "on": [resized]}]
-    vega["layout"]["columns"] = {"signal": "columns"}
     vega["autosize"] = {"type": "pad", "resize": True}
+    for group in [vega, *vega["marks"]]:
+        if "layout" in group:  # that of rows above each other has one column
+            group["layout"].setdefault("columns", {"signal": "columns"})
     return vega
 
 
