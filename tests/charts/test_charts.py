@@ -412,3 +412,6 @@ def test_charts_side_by_side_wrap_in_a_narrow_window():
     assert vega["layout"]["columns"] == {"signal": "columns"}
     assert vega["description"] == "Target (or its lemma) elsewhere in the passage; Target class"
     assert metadata.keys() == {"application/vnd.vega.v5+json"}
+    data, _ = charts.figure_2(lambada=frame())._repr_mimebundle_()
+    layouts = [group["layout"]["columns"] for group in data["application/vnd.vega.v5+json"]["marks"][:1]]
+    assert layouts == [{"signal": "columns"}]
