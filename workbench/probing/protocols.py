@@ -101,11 +101,9 @@ class ProtocolRuns:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The predictions for the items that all runs have; log-probabilities are of what is predicted."""
+        """The predictions, item by item; log-probabilities are of what is predicted."""
         runs = [_of_unit(run, protocol.unit) for protocol, run in self.runs.items()]
-        aligned = align(self.items, runs, **self.sampling)
-        common = aligned.mask.all(axis=0)
-        return aligned if common.all() else align(aligned.items.where(common), runs, **self.sampling)
+        return align(self.items, runs, **self.sampling)
 
     @cached_property
     def table(self) -> Table:
