@@ -21,7 +21,8 @@ function slices(c) {
 
   function layOut() {
     const lost = plot.contains(document.activeElement) && showsTable;
-    by.hidden = about.hidden = showsScatter;
+    about.hidden = showsScatter;
+    by.hidden = showsScatter || select.disabled;
     bars.hidden = showsScatter || showsTable;
     table.node.hidden = showsScatter || !showsTable;
     swap.setAttribute("aria-pressed", String(showsScatter));
@@ -49,6 +50,8 @@ function slices(c) {
     scatterPlot.draw();
     select.value = column;
     select.disabled = !columns.length;
+    by.hidden = showsScatter || select.disabled;
+    node.classList.toggle("wc-no-columns", !columns.length && !s.note);
     about.textContent = barGroups.length && n ? `${number(n)} items${s.cell ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
     const facet = c.facet(column);
     const signature = JSON.stringify([s.slices, column, facet, visible, s.note, models.length]);
