@@ -292,7 +292,7 @@ def statistics(
     ['dataset', 'split', 'quantity', 'value', 'sd', 'low', 'high', 'n', 'unit', 'paper', 'paper_row', 'note']
     >>> both = wb.statistics({"test": items, "control": wb.load("sample", "control")})
     >>> both[["quantity", "test", "control"]].values.tolist()[0]
-    ['passages', 30.0, 30.0]
+    ['passages', 30.0, 180.0]
     """
     if isinstance(items, Mapping | Sequence) and not isinstance(items, str):
         return _side_by_side(items, annotations)
