@@ -368,7 +368,7 @@ def grid_text(grid: Grid) -> str:
     rows = [
         list(map(_text_cell, row, grid.headings, columns)) for rows in grid.sections.values() for row in rows
     ]
-    lines = text_table(
+    lines = _text_table(
         [heading.text for heading in grid.headings], rows, [heading.numeric for heading in grid.headings]
     ).split("\n")
     blocks, position = [lines[0]], 1
@@ -391,9 +391,8 @@ def _text_cell(cell: Cell, heading: Heading, column: _Column) -> str:
     return f"{text} {cell.detail:<{column.detail_length}}{mark}" if column.detailed else f"{text}{mark}"
 
 
-def text_table(names: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> str:
-    """Return aligned lines: numbers to the right, text (by default the first column) to the left."""
-    numeric = numeric or [column > 0 for column in range(len(names))]
+def _text_table(names: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
+    """Return aligned lines: numbers to the right, text to the left."""
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     return "\n".join(
         "  ".join(
