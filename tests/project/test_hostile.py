@@ -18,6 +18,8 @@ from workbench.storage.errors import DataError
 
 PACKAGE = Path(charts.__file__).parents[1]
 FORBIDDEN = {"script", "img", "a", "iframe", "base", "form", "link", "object", "embed", "bdo"}
+SORTS = f"<script>{(PACKAGE / 'render' / 'sort.js').read_text(encoding='utf-8').rstrip()}</script>"
+"""The one script of a table, which sorts its rows and holds no data."""
 
 
 ALL = " ".join(STRINGS.values())
@@ -95,7 +97,7 @@ def test_a_page_shows_any_text_as_text(name):
         for method in ("to_html", "_repr_html_"):
             if not hasattr(made, method):
                 continue
-            page = Page(getattr(made, method)())
+            page = Page(getattr(made, method)().replace(SORTS, ""))
             assert not FORBIDDEN & set(page.tags)
             assert not page.open
         for method in ("to_latex", "to_markdown"):

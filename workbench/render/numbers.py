@@ -82,11 +82,11 @@ def p_value(p: float, *, sign: bool = False, is_bound: bool = False) -> str:
     return f"{'= ' if sign else ''}{float(_half_up(p, digits)):.2g}"
 
 
-def quantity(value: float, *, sign: bool = False) -> str:
+def quantity(value: float, *, digits: int = 4, sign: bool = False) -> str:
     """Format a perplexity, a rank or a mean with four digits, from 1,000 on as an integer."""
     if pd.isna(value) or np.isinf(value) or _THOUSAND - 0.05 <= abs(value) < _LARGE:
         return fixed(value, 0, sign=sign)
-    return with_minus(f"{value + 0.0:{'+' if sign and value else ''}.4g}")
+    return with_minus(f"{value + 0.0:{'+' if sign and value else ''}.{digits}g}")
 
 
 def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = False) -> str:
