@@ -156,7 +156,7 @@ class Brier(measures.Measure):
 
 
 def test_a_measure_may_compute_the_values_of_its_items(monkeypatch):
-    monkeypatch.setattr(measures, "METRIC_COLUMNS", (*measures.MEASURES, Brier()))
+    monkeypatch.setattr(measures, "MEASURES", (*measures.MEASURES, Brier()))
     frame = made(200)
     errors = (1 - np.exp(frame["log_prob"].to_numpy(dtype=float))) ** 2
     row = measure(frame, BootstrapSettings())
