@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from workbench.items.schema import Span
 from workbench.models.base import PassageLogProbs
 from workbench.models.pretrained.loading import Ids, padded
-from workbench.models.pretrained.scoring import CausalScorer, word_log_probs
+from workbench.models.pretrained.scoring import CausalScorer, no_scores, word_log_probs
 from workbench.models.pretrained.subwords import Continuation
 from workbench.models.text_scores import Beginning, LongText, TextScores, windows
 from workbench.predictions.schema import Floats
@@ -117,8 +116,10 @@ def text_scores(
     """Return the log-probabilities of texts after contexts; see `Predictor.text_scores`.
 
     A text without context comes after the mark of the beginning. Without that its first sub-token has no
-    probability: it is not counted, and a text of one sub-token has NaN. Texts that begin alike share what the
-    model computes of their beginning. `fail` gives the error of a text whose log-probability is not a number.
+    probability: it is not counted, and a text of one sub-token has NaN. Each text is a row of its own: in
+    trees of texts that begin alike, SmolLM2 in single precision differs from a plain pass by 0.001 nats.
+
+    `fail` gives the error of a text whose log-probability is not a number.
     """
     subwords, length = scorer.subwords, scorer.length
     usual = "nothing" if subwords.prefix is None else "BOS"
@@ -136,11 +137,9 @@ def text_scores(
     long = [number for number, size in enumerate(sizes) if size > length]
     if long and window == "error":
         raise too_long(texts[long[0]][1], sizes[long[0]], length)
-    short = sorted(
-        (n for n, size in enumerate(sizes) if size <= length and pairs[n][1]), key=pairs.__getitem__
-    )
-    groups = [list(group) for _, group in groupby(short, key=lambda number: pairs[number][0])]
-    scores = scorer.score_groups(pairs, groups, step=step)
+    short = [number for number, size in enumerate(sizes) if size <= length and pairs[number][1]]
+    scores = no_scores(len(texts))
+    scores[short] = scorer.score_pairs([pairs[number] for number in short], step=step)
     rows, firsts = [pairs[n][0] + pairs[n][1] for n in long], [len(pairs[n][0]) - 1 for n in long]
     values = _next_and_end(scorer, rows, firsts, (), 0, fail=lambda row: fail(long[row]), step=step)
     for number, start, columns in zip(long, firsts, values, strict=True):

@@ -116,35 +116,21 @@ class CausalScorer:
         """
         pairs = self.subwords.pairs(alike or rows)
         groups = [range(*ends) for ends in pairwise(np.cumsum([0, *map(len, rows)]).tolist())]
-        return self.score_groups(pairs, groups, step=step)
-
-    def score_groups(
-        self,
-        pairs: Sequence[tuple[Ids, Ids]],
-        groups: Sequence[Sequence[int]],
-        *,
-        step: Callable[[float], object] = lambda _n: None,
-    ) -> Scores:
-        """Return the scores of sub-tokens after contexts, for the pairs that are in one of the groups.
-
-        A context that all of a group (numbers of pairs) have is seen once, as by `score`.
-        """
         fits = [len(before) + len(after) <= self.length for before, after in pairs]
         shared = [
             group for group in groups if len(group) > 1
             and all(fits[number] and pairs[number][0] == pairs[group[0]][0] for number in group)
         ]  # fmt: skip
-        single = sorted(set().union(*groups).difference(*shared))
+        single = sorted(set(range(len(pairs))).difference(*shared))
         scores = no_scores(len(pairs))
         scores[single] = self.score_pairs([pairs[number] for number in single], step=step)
         contexts_of_groups = [pairs[group[0]][0] for group in shared]
-        share = 2 if any(len(ids) > 1 for ids in contexts_of_groups) else 1  # a mark alone takes no time
-        seen = half_steps(step if share > 1 else lambda _n: None, list(map(len, shared)))
+        seen = half_steps(step, list(map(len, shared)))
         for batch, contexts in self.contexts(contexts_of_groups, seen=seen):
             owners = [index for index, row in enumerate(batch) for _ in shared[row]]
             numbers = [number for row in batch for number in shared[row]]
-            paths = [pairs[number][1] for number in numbers]
-            scores[numbers] = self.score_after(contexts, owners, paths, step=lambda n: step(n / share))
+            scores[numbers] = self.score_after(contexts, owners, [pairs[number][1] for number in numbers])
+            step(len(numbers) / 2)
         return scores
 
     def score_pairs(
@@ -261,18 +247,8 @@ class CausalScorer:
         for batch, logits in self.batcher.run(lengths, work, positions=positions, factor=self._factor):
             yield [path for row in batch for path in rows[row].paths], logits
 
-    def score_after(
-        self,
-        contexts: EncodedContexts,
-        owners: Sequence[int],
-        paths: Sequence[Ids],
-        *,
-        step: Callable[[float], object] = lambda _n: None,
-    ) -> Scores:
-        """Return the scores of sub-tokens after contexts that the model has seen (see `next_logits`).
-
-        `step` is called with the number of paths done.
-        """
+    def score_after(self, contexts: EncodedContexts, owners: Sequence[int], paths: Sequence[Ids]) -> Scores:
+        """Return the scores of sub-tokens after contexts that the model has seen (see `next_logits`)."""
         scores = _started(len(paths))
         rows, ids = self.tensor(list(owners)), self.tensor([path[0] for path in paths])
         scores["log_prob"] = scores["last"] = contexts.first[rows, ids].double().cpu().numpy()
@@ -281,7 +257,6 @@ class CausalScorer:
         for batch, logits in self.next_logits(contexts, owners, paths, asked=list(map(len, paths))):
             targets = [target for row in batch for target in [*paths[row][1:], _END]]
             _add(scores, [row for row in batch for _ in paths[row]], self._token_scores(logits, targets))
-            step(len(batch))
         return scores
 
     def end_log_probs(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
