@@ -70,6 +70,7 @@ def main() -> int:
     os.environ["TQDM_DISABLE"] = "1"
     torch.set_num_threads(options.threads)
     table = read_pairs(options.texts)
+    table = table.iloc[:: max(1, len(table) // (options.n or len(table)))]
     texts = [
         text for pair in zip(table["sentence_good"], table["sentence_bad"], strict=True) for text in pair
     ]
