@@ -139,7 +139,7 @@ def text_scores(
         raise too_long(texts[long[0]][1], sizes[long[0]], length)
     short = [number for number, size in enumerate(sizes) if size <= length and pairs[number][1]]
     scores = no_scores(len(texts))
-    scores[short] = scorer.score_pairs([pairs[number] for number in short], step=step)
+    scores[short] = scorer.score_pairs([pairs[number] for number in short], best=False, step=step)
     rows, firsts = [pairs[n][0] + pairs[n][1] for n in long], [len(pairs[n][0]) - 1 for n in long]
     values = _next_and_end(scorer, rows, firsts, (), 0, fail=lambda row: fail(long[row]), step=step)
     for number, start, columns in zip(long, firsts, values, strict=True):

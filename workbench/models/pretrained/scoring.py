@@ -134,9 +134,15 @@ class CausalScorer:
         return scores
 
     def score_pairs(
-        self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[float], object] = lambda _n: None
+        self,
+        pairs: Sequence[tuple[Ids, Ids]],
+        *,
+        best: bool = True,
+        step: Callable[[float], object] = lambda _n: None,
     ) -> Scores:
         """Return the scores of sub-tokens after contexts of one sub-token at least, each pair in one go.
+
+        Without `best` the most probable sub-tokens are not looked for.
 
         What is longer than the model sees loses its beginning, as in lm-evaluation-harness: all but the last
         of the sub-tokens are seen, and the end of the word is asked with one sub-token less on the left.
@@ -159,7 +165,8 @@ class CausalScorer:
 
         def work(batch: Sequence[int]) -> Scores:
             logits = self._logits([rows[row] for row in batch], [asked[row][1] for row in batch])
-            return self._token_scores(logits, [target for row in batch for target in asked[row][2]])
+            targets = [target for row in batch for target in asked[row][2]]
+            return self._token_scores(logits, targets, best=best)
 
         positions = [len(columns) for _, columns, _ in asked]
         for batch, tokens in self.batcher.run([len(ids) for ids in rows], work, positions=positions):
@@ -296,13 +303,15 @@ class CausalScorer:
                 sums[:, :, token] += weights[:, :, column]
         return sums
 
-    def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> Scores:
+    def _token_scores(self, logits: torch.Tensor, targets: Sequence[int], *, best: bool = True) -> Scores:
         """Return the scores of single sub-tokens, or of the end of a word."""
         scores = no_scores(len(targets))
         ids, is_end = self.tensor(targets), np.array(targets) == _END
         norm = log_norm(logits)
         values = logits.gather(1, ids.clamp(min=0)[:, None])[:, 0].double() - norm.double()
-        scores["log_prob"], scores["best"] = values.cpu(), logits.argmax(dim=-1).cpu()
+        scores["log_prob"] = values.cpu()
+        if best:
+            scores["best"] = logits.argmax(dim=-1).cpu()
         scores["last"], scores["greedy"] = scores["log_prob"], scores["best"] == np.array(targets)
         if is_end.any():
             _, end = self.end_log_probs(logits[self.tensor(np.flatnonzero(is_end))])
