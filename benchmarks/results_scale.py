@@ -88,24 +88,30 @@ def compare(numbers: Numbers, names: list[str], folder: Path) -> None:
     items = wb.Items.from_parquet(folder / "items.parquet")
     with timed(numbers, "first paint"):
         view = wb.compare(items, names, None)
-        view._hear(view, {"type": "open", "request": "a"}, [])  # noqa: SLF001 - what the page sends
+        view._handle_message(view, {"type": "open", "request": "a"}, [])  # noqa: SLF001 - what the page sends
     with timed(numbers, "all pairs"):
-        view._hear(view, {"type": "measure"}, [])  # noqa: SLF001 - as above
+        view._handle_message(view, {"type": "measure"}, [])  # noqa: SLF001 - as above
         if view._measuring is not None and view._measuring.is_alive():  # noqa: SLF001 - as above
             view._measuring.join()  # noqa: SLF001 - as above
     labels = view.comparison.labels
     clicks: list[dict[str, Any]] = [
-        {"type": "query", "outcome": [labels[-1], labels[0], "only first"], "request": "a"},
-        {"type": "query", "outcome": [labels[-1], labels[1], "only first"], "request": "a"},
-        {"type": "query", "outcome": None, "state": {"sort": "disagreement"}, "request": "a"},
+        *(
+            {
+                "type": "query",
+                "request": "a",
+                "state": {"facets": {f"{labels[-1]}: correct": [True], f"{other}: correct": [False]}},
+            }
+            for other in labels[:2]
+        ),
+        {"type": "query", "state": {"facets": {}, "sort": "disagreement"}, "request": "a"},
         {"type": "show", "index": len(items) // 2, "version": -1},
-        {"type": "query", "state": {"where": f"`{labels[0]}: rank` <= 10", "sort": ""}, "request": "a"},
+        {"type": "query", "state": {"where": f'"{labels[0]}: rank" <= 10', "sort": ""}, "request": "a"},
     ]
     for number, click in enumerate(clicks):
         if click["type"] == "show":
             click["version"] = view._listing.version  # noqa: SLF001 - as above
         with timed(numbers, f"click {number}"):
-            view._hear(view, click, [])  # noqa: SLF001 - as above
+            view._handle_message(view, click, [])  # noqa: SLF001 - as above
     numbers["click"] = max(numbers[f"click {number}"] for number in range(len(clicks)))
 
 

@@ -270,7 +270,7 @@ def figure_2(
         subset = {name: frame for name, frame in frames.items() if name in judged}
         if not subset:
             return []
-        data = count(subset)
+        data = pd.DataFrame(count(subset))
         marks = _published_marks(subset, {name: key for name, key in beside.items() if name in subset}, rows)
         counts.append(pd.concat({head: data}, names=["panel"]).reset_index("panel"))
         sources.append(marks[_SOURCE])
