@@ -124,7 +124,7 @@ def test_results_show_five_to_eleven_columns_in_percent():
     board = leaderboard([a, b.assign(variant="plain")], **QUICK)
     assert headings(board.to_html())[: 7 + len(measured)] == [
         "Place", "Model", "n", *measured,
-        "Difference from the best (points)", "MDE (points)", "p (Holm)", "p (FDR)",
+        "Difference from the best (points)", "MDE (points)", "p (Holm)",
     ]  # fmt: skip
 
 

@@ -46,11 +46,6 @@ _SHOWN = (
         tooltip="Paired test against the best model: McNemar's exact test, a sign-flip test by novel, or a"
         " t test of several seeds; corrected for the number of tests (Holm 1979).",
     ),
-    TableColumn(
-        "p_fdr_bh", "p", heading="p (FDR)",
-        tooltip="The same p corrected for the false discovery rate (Benjamini and Hochberg 1995): of tests"
-        " with values up to 0.05, 5 % or fewer are expected to be false.",
-    ),
 )  # fmt: skip
 _SCORE_COLUMNS = (
     "dataset", "split", "variant", "word_class", "model", "system", "accuracy", "perplexity", "median_rank",
@@ -135,6 +130,7 @@ def leaderboard(
         `p`, `p_holm`, `p_fdr_bh`
             Of the paired test of :func:`workbench.evaluation.significance.significance` against the
             best; corrected within the group (Holm 1979; false discovery rate, Benjamini and Hochberg 1995).
+            The table shows `p_holm`.
             They are only a guide, as the best was chosen by the same data.
         `published`, `source`
             Whether the row is a published result, and the paper and table that it is from.
