@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 CLASSES = ["PN", "CN", "V", "J", "R", "O"]
 
-# One row an item: class, form and lemma in context, mentions, those in the context, distance, speech,
+# One row per item: class, form and lemma in context, mentions, those in the context, distance, speech,
 # target in speech, tokens, context sentences. The last row has no answer.
 ROWS = [
     ("PN", True, True, 3, 2, 7, True, True, 71, 4),

@@ -14,7 +14,7 @@ CLASSES = ["PN", "CN", "V", "J", "R", "O"]
 
 
 def predicted(items, m=4, *, seed=0, names=None, scores=(2,), attentive=(1,)):
-    """Return a frame a model, each better than the last; `scores` and `attentive` are places of models."""
+    """Return a frame per model, each better than the last; `scores` and `attentive` are places of models."""
     return [
         _one(items, np.random.default_rng([seed, k]), names[k] if names else f"model {k}",
              0.15 + 0.5 * k / m, score=k in scores, attentive=k in attentive)

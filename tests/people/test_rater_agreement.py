@@ -24,7 +24,7 @@ TABLES = st.integers(2, 6).flatmap(
 
 
 def answers(rows):
-    """Make answers of rows of people, one column an item."""
+    """Make answers of rows of people, one column per item."""
     cells = [(f"p{p}", f"i{i}", word) for p, row in enumerate(rows) for i, word in enumerate(row)]
     return pd.DataFrame(cells, columns=["person", "item_id", "prediction"]).astype({"prediction": "str"})
 

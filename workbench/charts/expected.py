@@ -56,7 +56,7 @@ def expected(
     columns: int = 2,
     same_scale: bool = True,
 ) -> alt.VConcatChart:
-    """Draw the most probable words for some blanks: one panel an item and model, one bar a word.
+    """Draw the most probable words for some blanks: one panel per item and model, one bar per word.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def expected(
 
 
 def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
-    """Return one row a bar: item_id, model, place, word, shown, p, among (of candidates only)."""
+    """Return one row per bar: item_id, model, place, word, shown, p, among (of candidates only)."""
     tables: list[pd.DataFrame] = []
     for name, frame in frames:
         if set(_PREDICTED) <= set(getattr(frame, "columns", ())):
@@ -169,7 +169,7 @@ def _frames(expected: Any, items: Items | None) -> _Frames:
 
 
 def _word_rows(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
-    """Return the lists of predictions as one row a word."""
+    """Return the lists of predictions as one row per word."""
     rows: list[dict[str, Any]] = []
     for row in frame.to_dict("records"):
         words, values = _as_list(row["top_words"]), _as_list(row["top_log_probs"])

@@ -524,8 +524,8 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     Returns
     -------
     alt.HConcatChart
-        One line a set; a vertical line marks the chosen weight. Perplexity is on a logarithmic axis, and left
-        out without one.
+        One line per set; a vertical line marks the chosen weight. Perplexity is on a logarithmic axis, and
+        left out without one.
 
     Raises
     ------

@@ -247,8 +247,8 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     Returns
     -------
     alt.LayerChart
-        One bar a step, from the accuracy before it to that after it, with the change and its paired interval;
-        the first and the last bar are the accuracies themselves.
+        One bar per step, from the accuracy before it to that after it, with the change and its paired
+        interval; the first and the last bar are the accuracies themselves.
 
     Examples
     --------

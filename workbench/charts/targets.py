@@ -1,7 +1,7 @@
 """Charts of annotations: context, classes, quoted speech, distances and lengths (Paperno et al. 2016).
 
-Bars are shares with Wilson's 95 % intervals, one group a category and one bar a set. The paper's values stand
-beside the sets that it analysed.
+Bars are shares with Wilson's 95 % intervals, one group per category and one bar per set. The paper's values
+stand beside the sets that it analysed.
 """
 
 from __future__ import annotations

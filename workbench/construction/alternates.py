@@ -113,7 +113,7 @@ def find_alternates(chunk: SentenceChunk) -> pa.Table:
     Returns
     -------
     Table
-        One row a sentence: ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first),
+        One row per sentence: ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first),
         ``scores`` (natural log-probabilities of the next word), ``answer_score``.
     """
     novels, model, rare = _generator(chunk.settings)

@@ -1,6 +1,6 @@
 """Probing of models: scores of each word of a passage, and of changed passages.
 
-Each function asks a model and returns a frame: one row a word, or a part of a passage.
+Each function asks a model and returns a frame: one row per word, or a part of a passage.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def context_accuracy(
     Returns
     -------
     DataFrame
-        One row a model and length, aggregates only: ``model``; ``unit``; ``reads``, text, "all" for None;
+        One row per model and length, aggregates only: ``model``; ``unit``; ``reads``, text, "all" for None;
         ``accuracy``, expected, a fraction; ``low`` and ``high``, its 95 % interval; and ``n``, the number of
         items or of judgments. Novels are resampled (2,000 replicates) where all items name theirs, and items
         where ties make some outcomes probabilities; the interval is Wilson's where each item is right or

@@ -83,7 +83,7 @@ def influence(
     Returns
     -------
     DataFrame
-        One row a part, in the order of the text: ``item_id``; number of the ``part``, from 0; ``start`` and
+        One row per part, in the order of the text: ``item_id``; number of the ``part``, from 0; ``start`` and
         ``end`` in ``item.text``; ``text``; ``distance``, the number of words from the end of the part to the
         answer, 1 for the word before it; ``influence`` in nats; with `against`, the other word (column
         ``against``) and ``contrast``, the influence on the difference, in nats; and with `ranks`, the
@@ -266,7 +266,7 @@ def influence_by_distance(
     Returns
     -------
     DataFrame
-        One row a model and bin that has parts: ``model``; ``distance``, the mean in the bin; ``first`` and
+        One row per model and bin that has parts: ``model``; ``distance``, the mean in the bin; ``first`` and
         ``last``, the least and the greatest distance there; the mean of the column, by its name; ``low`` and
         ``high``, NaN for a single item; ``n_parts``; ``n``, the items that have any. Parts whose value is
         missing or infinite are not counted; their number is in ``.attrs["n_missing"]``.

@@ -55,7 +55,7 @@ def surprisal(
     Returns
     -------
     DataFrame
-        One row a word: ``item_id``; ``position`` of the word, from 0; ``start`` and ``end`` in ``item.text``;
+        One row per word: ``item_id``; ``position`` of the word, from 0; ``start`` and ``end`` in the text;
         ``word``; ``surprisal`` and ``word_end``, part of it, in bits. NaN where the model has no
         log-probability: an unknown word of some models, a word that has no sub-token of its own (its bits are
         counted with the word before), the first word where a tokenizer has no mark of the beginning. With

@@ -1,6 +1,6 @@
 """Display names of columns: a short label, a unit, and one sentence for a tooltip.
 
-Widgets, charts and tables take them from here; they are in ``labels.csv``, one row a column of items,
+Widgets, charts and tables take them from here; they are in ``labels.csv``, one row per column of items,
 annotations, predictions and results. Columns of a user's own are called by their name. So are values, but for
 the codes of `VALUE_LABELS`.
 """

@@ -54,10 +54,10 @@ class Overlap:
         occur); ``share`` (found / n_grams, missing where there is none); ``books`` (ids of up to three books
         that hold most of its n-grams, most first). A text or sentence with fewer than n words is one n-gram.
     pairs : DataFrame
-        One row an item and a book that have n-grams in common: ``item_id``, ``book_id``, ``found``
+        One row per item and book that have n-grams in common: ``item_id``, ``book_id``, ``found``
         (n-grams of the item in that book), ``share``.
     texts : DataFrame
-        One row a book read: ``book_id``, ``words`` (after normalising).
+        One row per book read: ``book_id``, ``words`` (after normalising).
     """
 
     n: int

@@ -218,7 +218,7 @@ class Ask(Widget):
         return self._asking.frame([self._asking.current])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the answers of the history, one row a question, model, side and version.
+        """Return the answers of the history, one row per question, model, side and version.
 
         ``version`` is ``passage`` or ``sentence``, ``side`` is A, or B for the second passage of a
         minimal pair; ``log_prob`` is natural. A model that was not boosted has ``alpha`` 0 and no ``k``. A

@@ -437,7 +437,7 @@ class Asking:
         return Items.from_records(by_id.values())
 
     def questions(self) -> pd.DataFrame:
-        """Return the history, one row a question; ``predictions`` has the best word of each model."""
+        """Return the history, one row per question; ``predictions`` has the best word of each model."""
         with self.lock:
             rows = [
                 (n, record.question.asked, *record.question.state, self._best(record))
@@ -457,7 +457,7 @@ class Asking:
         }
 
     def frame(self, records: Sequence[AskedQuestion]) -> pd.DataFrame:
-        """Return one row a question (from 1), model, side and version; see `Ask.to_frame`."""
+        """Return one row per question (from 1), model, side and version; see `Ask.to_frame`."""
         with self.lock:
             rows = self._rows(records)
         first = ("question", "model", "side", "version", "item_id", "text", "word")
@@ -468,7 +468,7 @@ class Asking:
         return pd.DataFrame(cells).astype(types)
 
     def _rows(self, records: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
-        """Return the replies to questions, one row a question, model, side and version."""
+        """Return the replies to questions, one row per question, model, side and version."""
         return [
             {
                 "question": number, "model": self.labels[index], "side": side, "version": version,

@@ -133,7 +133,7 @@ class AttentionView(Widget):
         return self._attention_of(self.current_id, self.model)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the shown weights: one row a part, the largest weight first.
+        """Return the shown weights: one row per part, the largest weight first.
 
         Columns are item_id, model, row, start, end (characters in ``item.text``), text and weight.
         """

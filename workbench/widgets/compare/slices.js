@@ -60,7 +60,7 @@ function slices(c) {
     if (!barGroups.length || !n) {
       axis.replaceChildren();
       table.draw([], []);
-      plot.replaceChildren(h("div", { class: "wb-empty" }, barGroups.length ? NO_ITEMS : s.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=wb.annotate(items)."));
+      plot.replaceChildren(h("div", { class: "wb-empty" }, barGroups.length ? NO_ITEMS : s.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=, such as wb.annotate(items)."));
       return;
     }
     axis.replaceChildren(...ticks.map((text, i) => {
