@@ -31,7 +31,8 @@ def called(name, items, parameter, wrong):
         "texts": ["a b c"], "hypothesis": "a", "path": "results.csv", "source": "results.csv",
         "folder": "site", "views": views,
         "name": "results", "questions": items, "parts": run, "attention": run,
-        "a": run, "b": run,
+        "a": run, "b": run, "pairs": [("a b", "b a")],
+        "protocols": [{"text": "as-is"}, {"text": "detokenised"}],
     }  # fmt: skip
     required = [
         each.name

@@ -109,7 +109,7 @@ def test_the_cache_is_listed_and_freed():
     assert rows["content"]["annotations"].endswith(" tables")
     assert rows["bytes"].sum() == sum(entry.size for entry in disk.cache_entries())
     assert "of 10 GB" in listed.to_html()
-    left = listed.free("annotations", "corpus-parts")
+    left = listed.free("annotations")
     assert set(left["kind"]) == {"ngram", "corpus"}
     key = model.folder.name[:12]
     assert set(left.free(key)["kind"]) == {"corpus"}

@@ -81,7 +81,9 @@ def given_and_text(items: Items) -> Iterator[tuple[str, str]]:
         yield text[:start], text[start:end]
 
 
-def windows(n: int, length: int, *, first: int = 0, limit: int | None = None) -> Iterator[tuple[int, range]]:
+def text_windows(
+    n: int, length: int, *, first: int = 0, limit: int | None = None
+) -> Iterator[tuple[int, range]]:
     """Yield the first position of each window over a text of `n` sub-tokens, and the positions asked in it.
 
     They are those from `first` on, at most `limit` at a time. A window holds `length` sub-tokens at most and

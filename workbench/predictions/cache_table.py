@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
+import pyarrow as pa
 
 from workbench.render.numbers import size
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -20,6 +22,7 @@ from workbench.storage.files import read_json, remove
 _SHOWN = (
     TableColumn("kind"), TableColumn("content"), TableColumn("bytes", "size"), TableColumn("used", "time"),
 )  # fmt: skip
+_CORPUS = "corpus"  # a kind whose entries are files with a description
 _KEY = 12  # letters of a name that are listed
 
 
@@ -31,7 +34,7 @@ class CacheTable(Table):
         """Read the present content of the cache."""
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for entry in disk.cache_entries():
-            name = entry.path.name[:_KEY] if entry.path.is_dir() else ""
+            name = entry.path.name[:_KEY] if entry.path.is_dir() or entry.kind == _CORPUS else ""
             new = {"kind": entry.kind, "entry": name, "content": _content(entry.path), "bytes": 0, "files": 0}
             row = rows.setdefault((entry.kind, name), new)
             row["bytes"] += entry.size
@@ -86,7 +89,11 @@ def cache() -> CacheTable:
 
 
 def _content(path: Path) -> str:
-    """Return the content of a folder in words, from its description."""
+    """Return the content of an entry in words, from its description."""
+    if path.parent.name == _CORPUS:
+        with suppress(DataError), reading(path), pa.memory_map(str(path)) as file:
+            info = json.loads(pa.ipc.open_file(file).schema.metadata[b"workbench"])
+            return f"texts of {info['tokens']:,} words{', lower-cased' if info['lower'] else ''}"
     for name, describe in _DESCRIPTIONS.items():
         with suppress(DataError), reading(path / name):
             text = describe(read_json(path / name))
@@ -103,12 +110,8 @@ def _network(info: Mapping[str, Any]) -> str:
     return f"{info['class'].partition(':')[2]} {width}".strip()
 
 
-def _manifest(info: Mapping[str, Any]) -> str:
-    if "words" in info:
-        return f"vectors of {len(info['words']):,} words"
-    return f"texts of {info['tokens']:,} words{', lower-cased' if info['lower'] else ''}"
+def _vectors(info: Mapping[str, Any]) -> str:
+    return f"vectors of {len(info['words']):,} words"
 
 
-_DESCRIPTIONS = {
-    "ngram.json": _ngram, "fit.json": _network, "manifest.json": _manifest, "vectors.json": _manifest,
-}  # fmt: skip
+_DESCRIPTIONS = {"ngram.json": _ngram, "fit.json": _network, "vectors.json": _vectors}

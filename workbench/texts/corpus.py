@@ -314,7 +314,11 @@ def _write(path: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], 
         first = np.concatenate([[0], sentences.cumsum()[:-1]])
         contents = (starts.astype("<i8").tobytes(), "\n".join(ordered).encode())
         digests = [sha256(ids_file), *(hashlib.sha256(content).hexdigest() for content in contents)]
-        info = {"lower": lower, "sha256": cache.digest(*digests, first.astype("<i8").tobytes())}
+        info = {
+            "lower": lower,
+            "tokens": int(tokens.sum()),
+            "sha256": cache.digest(*digests, first.astype("<i8").tobytes()),
+        }
         columns: tuple[Any, ...] = (
             np.memmap(ids_file, "<u4", "r"), starts, np.concatenate(roles), ordered, counts[order],
             *zip(*books, strict=True), first, sentences, tokens,

@@ -26,7 +26,7 @@ from workbench.models.text_scores import (
     TextScores,
     check_beginning,
     given_and_text,
-    windows,
+    text_windows,
 )
 from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError, check_option
@@ -142,7 +142,7 @@ class MaskedLM(PretrainedModel):
             if window == "error" and len(ids) > self._room:
                 raise too_long(texts[number][1], len(ids), self._room)
             ends = _ends(encoding.word_ids(number), within_word)
-            for first, positions in windows(len(ids), self._room):
+            for first, positions in text_windows(len(ids), self._room):
                 last = min(len(ids), first + self._room)
                 shift = n_lead - first
                 spans = tuple(

@@ -13,7 +13,7 @@ from workbench.models.base import PassageLogProbs
 from workbench.models.pretrained.loading import Ids, padded
 from workbench.models.pretrained.scoring import CausalScorer, no_scores, word_log_probs
 from workbench.models.pretrained.subwords import Continuation
-from workbench.models.text_scores import Beginning, LongText, TextScores, windows
+from workbench.models.text_scores import Beginning, LongText, TextScores, text_windows
 from workbench.predictions.schema import Floats
 from workbench.storage.errors import DataError
 
@@ -201,7 +201,7 @@ def _next_and_end(
     n_asked, length = max(_LOGITS // len(scorer.subwords.ends), 1), scorer.length
     blocks: list[tuple[int, int, range]] = []  # a row, the first sub-token that is seen, the positions asked
     for row, (ids, start) in enumerate(zip(rows, begins, strict=True)):
-        blocks += [(row, *each) for each in windows(len(ids), length, first=start, limit=n_asked)]
+        blocks += [(row, *each) for each in text_windows(len(ids), length, first=start, limit=n_asked)]
 
     def work(batch: Sequence[int]) -> Floats:
         chosen = [blocks[index] for index in batch]
