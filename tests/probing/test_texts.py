@@ -1,7 +1,8 @@
-"""Log-probabilities of texts, beside plain loops, kenlm and a server."""
+"""Log-probabilities of texts, beside plain loops, kenlm, a server and minicons."""
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -136,22 +137,16 @@ def test_the_real_model_says_what_a_plain_loop_says(smollm, link_converted, home
         np.testing.assert_allclose(frame["log_prob_uncorrected"], expected, atol=CLOSE)
 
 
-def test_minicons_says_the_same(tokenizers):
-    scorer = pytest.importorskip("minicons.scorer")
-    folder = tokenizers["bytes"]
-    model, tokenizer = CausalLM(folder, device="cpu"), transformers.AutoTokenizer.from_pretrained(folder)
-    tokenizer.pad_token = tokenizer.eos_token
-    network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
-    theirs = scorer.IncrementalLMScorer(network, "cpu", tokenizer=tokenizer)
-    options = {"reduction": lambda values: values.sum(0).item()}
-    for beginning, bos in (("nothing", False), ("BOS", True)):
-        frame = wb.score_texts(model, TEXTS, beginning=beginning)
-        expected = theirs.sequence_score(TEXTS, bos_token=bos, **options)
-        np.testing.assert_allclose(frame["log_prob_uncorrected"], expected, atol=CLOSE)
-    contexts = ["Nobody had seen them."] * len(TEXTS)
-    frame = wb.score_texts(model, TEXTS, given=contexts)
-    expected = theirs.conditional_score(contexts, TEXTS, **options)
-    np.testing.assert_allclose(frame["log_prob_uncorrected"], expected, atol=CLOSE)
+def test_minicons_says_the_same(smollm):
+    stored = json.loads(Path(__file__).with_name("minicons.json").read_text(encoding="utf-8"))
+    model = CausalLM(smollm, device="cpu", dtype="float32")
+    for case, options in (
+        ("nothing", {"beginning": "nothing"}),
+        ("BOS", {"beginning": "BOS"}),
+        ("context", {"given": stored["given"]}),
+    ):
+        frame = wb.score_texts(model, stored["texts"], **options)
+        np.testing.assert_allclose(frame["log_prob_uncorrected"], stored[case], atol=CLOSE, err_msg=case)
 
 
 def test_a_tokenizer_without_any_mark_counts_from_the_second_sub_token(tokenizers, tmp_path):
