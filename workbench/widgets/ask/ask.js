@@ -100,16 +100,17 @@ function render({ model, el }) {
   } }, "Score the best words with the rest");
   const shade = () => {
     s.back = true; // the question is asked anew by the kernel, and not by another view
-    against.parentNode.hidden = ["", "surprisal"].includes(unit.value);
+    drawAgainst();
     send({ type: "shade", influence: unit.value === "surprisal" ? "" : unit.value, against: against.value, surprisal: unit.value === "surprisal" });
   };
   const unit = h("select", { class: "wa-parts", "aria-label": "Shade the passage by", title: "Influence: each part is left out in turn. Surprisal: bits of each word after the words before it.", onchange: shade },
     ...[["", "nothing"], ["sentence", "influence of sentences"], ["word", "influence of words"], ["mention", "influence of mentions"], ["surprisal", "surprisal of words"]].map(([value, label]) => h("option", { value }, label)));
   const against = h("input", { type: "text", class: "wa-line wa-against", "aria-label": "Against the word", placeholder: "no other word", spellcheck: "false", title: "Influence on the contrast of two words: why this word and not that one. \"prediction\" is the model's best other word.", onchange: shade });
+  const drawAgainst = () => { against.parentNode.hidden = ["", "surprisal"].includes(unit.value); };
   function readShades() {
     unit.value = model.get("surprisal") ? "surprisal" : model.get("influence");
     against.value = model.get("against");
-    against.parentNode.hidden = ["", "surprisal"].includes(unit.value);
+    drawAgainst();
   }
   const alpha = h("input", { type: "range", class: "wa-alpha", min: 0, max: 2, step: 0.25, "aria-label": "Boosting α", oninput: () => boost({ alpha: Number(alpha.value) }) });
   const alphaShown = h("output", { class: "wa-alpha-shown" });
@@ -275,8 +276,7 @@ function render({ model, el }) {
     if (table.hidden) return;
     const pair = views.some(([, view]) => view.sides.length > 1);
     const heads = ["Model", ...(pair ? ["Passage"] : []), "Whole passage", "Best word", "Sentence alone", ...(pair ? [] : ["Best word"]), "Context, nats", ...(pair ? ["A over B, nats"] : [])];
-    const rank = (cell) => (/^(rank|tied) /.test(cell.rank ?? "") ? `, ${cell.rank.replace(/ of .*| \(.*|;.*/, "")}` : "");
-    const value = (cell) => (cell.error ? "error" : `${cell.p}${rank(cell)}`);
+    const value = (cell) => (cell.error ? "error" : cell.brief);
     const best = (cell) => cell.bars?.[0]?.[0] ?? "";
     const nats = (gain) => gain.nats.replace(" nats", "");
     const rows = views.flatMap(([label, view]) => view.sides.map((side, i) => h("tr", {}, !i && h("th", { scope: "row", rowspan: view.sides.length, title: label }, label), pair && h("td", {}, letter(side.side)),

@@ -317,15 +317,17 @@ class Ask(Widget):
 
     @property
     def _shades(self) -> Shades:
-        return Shades(*(getattr(self, name) for name in Shades._fields))
+        """The shades in effect: surprisal alone, else influence, perhaps against another word."""
+        if self.surprisal or not self.influence:
+            return Shades(surprisal=self.surprisal)
+        return Shades(self.influence, self.against)
 
     def _ask_shades(self, _change: Any = None) -> None:
         """Ask the question again, with the chosen shades."""
         if self._quiet or self._asking.shades == self._shades:
             return
-        needed = self._shades._replace(against="") != self._asking.shades._replace(against="")
         self._asking.shades = self._shades
-        if self.text.strip() and (needed or self.influence):
+        if self.text.strip():
             self._asking.ask(self.state, anew=True)
 
     def _notify(self, event: str, record: AskedQuestion, index: int) -> None:

@@ -42,8 +42,9 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
     the ``differences`` of two sides by version, and the ``shaded`` passage by side, or why there is none. A
     cell has an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the values
     and ``note`` on them, ``reads`` (what the model reads of the passage) and ``input`` (its text), ``p`` of
-    the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are probabilities, of kind
-    ``share`` shares of the candidates, of kind ``score`` shares of the longest bar.
+    the target with its ``unit``, ``rank`` and ``ln``, and ``brief``, p and rank in one line. Values of kind
+    ``p`` are probabilities, of kind ``share`` shares of the candidates, of kind ``score`` shares of the
+    longest bar.
     """
     errors = {reply.get("error") for reply in answer.replies.values()}
     if len(errors) == 1 and None not in errors:
@@ -188,7 +189,7 @@ def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: fl
     """Describe the bars, and the target's value, rank and ln p."""
     n = reply["n_choices"] or reply["vocabulary_size"]
     among = f"{n or 0:,} {_ranked_set(reply, item)}"
-    texts = dict.fromkeys(("p", "unit", "rank", "ln", "note"), "")
+    texts = dict.fromkeys(("p", "unit", "rank", "ln", "note", "brief"), "")
     if not reply["top_words"]:
         writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
         texts["note"] = f"no words to show: this model ranks no vocabulary{writes}"
@@ -199,6 +200,7 @@ def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: fl
         return texts
     if answer_value is not None:
         texts["p"] = f"{'score ' * (scale == 'score')}{_label(scale, answer_value)}"
+        texts["brief"] = texts["p"]
         texts["unit"] = {"p": "probability", "share": f"of the {among}"}.get(scale, "")
     if (log_prob := reply["log_prob"]) is not None:
         alone = f"by itself {probability(math.exp(log_prob))}, " if scale == "share" else ""
@@ -209,6 +211,7 @@ def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: fl
     elif reply["rank"] is not None:
         rank = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
         texts["rank"] = f"{rank}{f' of {n:,}' if n else ''}"
+        texts["brief"] = ", ".join(filter(None, (texts["p"], rank)))
     return texts
 
 
