@@ -6,7 +6,7 @@ A table names it in a column, a file in its name or that of its folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,11 +74,6 @@ def language_code(cell: Any) -> str | None:
     """Return the code of a language that a cell names: ``de``, ``de-AT``, ``deu_Latn`` or ``German``."""
     word = re.split(r"[-_]", cell.strip().lower())[0] if isinstance(cell, str) else ""
     return _CODES.get(word)
-
-
-def language_of_row(row: Mapping[str, Any]) -> str | None:
-    """Return the language that a row, with columns in lower case, names; None where it names none."""
-    return next(filter(None, (language_code(row.get(name)) for name in LANGUAGE_COLUMNS)), None)
 
 
 def languages_of_rows(frame: pd.DataFrame) -> list[str | None]:
